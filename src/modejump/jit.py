@@ -1,0 +1,48 @@
+"""The one way kernels are compiled: without the interpreter lock, cached on disk, division as in NumPy.
+
+Numba's cache looks at the file of the function it holds, but a kernel has the code of others inside. So caches made
+before the last change of any file with kernels are removed when the package is first imported after the change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from numba import njit
+
+_HOME = Path(__file__).parent
+_COMPILED = ("priors", "likelihoods", "kernels", "samplers")
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for folder in _COMPILED:
+        for path in sorted((_HOME / folder).glob("*.py")):
+            stat = path.stat()
+            digest.update(f"{folder}/{path.name}:{stat.st_mtime_ns}:{stat.st_size};".encode())
+    return digest.hexdigest()
+
+
+def forget_stale_caches() -> None:
+    """Remove the compiled caches if any file with kernels has changed since they were made."""
+    stamp = _HOME / "__pycache__" / "kernels.stamp"
+    try:
+        fingerprint = _fingerprint()
+        if stamp.exists() and stamp.read_text() == fingerprint:
+            return
+        for folder in _COMPILED:
+            for path in (_HOME / folder / "__pycache__").glob("*.nb[ci]"):
+                path.unlink(missing_ok=True)
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(fingerprint)
+    except OSError:
+        # A read-only installation: Numba keeps its caches elsewhere, and the files do not change.
+        return
+
+
+forget_stale_caches()
+
+# Inner functions are called from compiled code only; entries are called from Python and hold the code of all others.
+kernel = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+entry = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)

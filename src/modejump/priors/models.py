@@ -1,0 +1,263 @@
+"""Priors over models, p(M), for models that are subsets of K given terms."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, logit
+
+from modejump.errors import InputError
+from modejump.priors import base
+from modejump.priors.counting import log_normaliser
+from modejump.priors.heredity import (
+    HEREDITY_CODES,
+    children_of,
+    compressed,
+    effective_parents,
+    parents_from_names,
+)
+from modejump.priors.kernels import ModelPriorArrays
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CompiledModelPrior:
+    """A model prior made ready for K terms.
+
+    Attributes
+    ----------
+    arrays : ModelPriorArrays
+        What compiled code reads.
+    normalised : bool
+        Whether the prior sums to one over the admissible models. It always does without heredity; with
+        heredity the sum is out of reach when very many terms are parents of others, and then the prior is
+        known up to a constant.
+    """
+
+    arrays: ModelPriorArrays
+    normalised: bool
+
+
+class ModelPrior:
+    """Base of all model priors; each is a frozen record with these two limits among its parameters.
+
+    Attributes
+    ----------
+    max_size : int or None
+        Largest number of terms in a model.
+    heredity : {"strong", "weak"} or None
+        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+    """
+
+    name: ClassVar[str]
+    max_size: int | None
+    heredity: str | None
+
+    def __post_init__(self) -> None:
+        if self.max_size is not None:
+            size = base.whole_number(self.max_size, "max_size of the model prior")
+            object.__setattr__(self, "max_size", size)
+        if self.heredity not in tuple(HEREDITY_CODES):
+            raise InputError(f"heredity must be 'strong', 'weak' or None, got {self.heredity!r}.")
+
+    def _log_parts(self, n_terms: int, names: Sequence[str] | None) -> tuple[Array, Array]:
+        """Log prior by size and by term, normalised over all 2^K models."""
+        raise NotImplementedError
+
+    def compile(
+        self,
+        K: int,
+        names: Sequence[str] | None = None,
+        parents: Sequence[Sequence[int]] | None = None,
+        always_in: Collection[str] = (),
+    ) -> CompiledModelPrior:
+        """Make the prior ready for K terms.
+
+        Parameters
+        ----------
+        K : int
+            Number of terms to choose from.
+        names : sequence of str, optional
+            Their names; needed for prior probabilities given by name, and for heredity without `parents`.
+        parents : sequence of K sequences of int, optional
+            For heredity: the parents of each term as indices, -1 for a parent that is always in; by default
+            deduced from the names by `parents_from_names`.
+        always_in : collection of str
+            Names of the terms of the base model, which satisfy heredity; used when parents are deduced.
+
+        Returns
+        -------
+        CompiledModelPrior
+        """
+        K = base.whole_number(K, "The number of terms")
+        if names is not None and len(names) != K:
+            raise InputError(f"names must have one entry for each of the {K} terms, got {len(names)}.")
+        log_size, log_weight = self._log_parts(K, names)
+        heredity = HEREDITY_CODES[self.heredity]
+        effective: list[tuple[int, ...]] = [()] * K
+        if heredity:
+            if parents is None:
+                if names is None:
+                    raise InputError("heredity needs the names or the parents of the terms: give either.")
+                parents = parents_from_names(names, always_in)
+            effective = effective_parents(parents, K, heredity)
+        largest = K if self.max_size is None else min(self.max_size, K)
+        log_size[largest + 1 :] = -np.inf
+        constant: float | None = 0.0
+        if largest < K or any(effective):
+            constant = log_normaliser(log_size, log_weight, effective, heredity)
+        if constant is not None:
+            log_size -= constant
+        arrays = ModelPriorArrays(
+            log_size, log_weight, heredity, *compressed(effective), *compressed(children_of(effective))
+        )
+        return CompiledModelPrior(arrays, normalised=constant is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return name and parameters as plain values, see `model_prior_from_dict`."""
+        return base.to_dict(self)
+
+
+@dataclass(frozen=True)
+class UniformPrior(ModelPrior):
+    """The same prior probability for every admissible model.
+
+    Parameters
+    ----------
+    max_size : int, optional
+        Largest number of terms in a model.
+    heredity : {"strong", "weak"}, optional
+        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+    """
+
+    max_size: int | None = None
+    heredity: str | None = None
+
+    name: ClassVar[str] = "uniform"
+
+    def _log_parts(self, n_terms: int, names: Sequence[str] | None) -> tuple[Array, Array]:
+        return np.full(n_terms + 1, -n_terms * np.log(2.0)), np.zeros(n_terms)
+
+
+@dataclass(frozen=True)
+class BernoulliPrior(ModelPrior):
+    """Terms are in independently, conditioned on the model being admissible.
+
+    Parameters
+    ----------
+    q : float, sequence of float or mapping from term names to float
+        Prior inclusion probability: of every term, by position, or by name.
+    max_size : int, optional
+        Largest number of terms in a model.
+    heredity : {"strong", "weak"}, optional
+        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+    """
+
+    q: float | tuple[float, ...] | dict[str, float] = 0.5
+    max_size: int | None = None
+    heredity: str | None = None
+
+    name: ClassVar[str] = "bernoulli"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        q: Any = self.q
+        if isinstance(q, Mapping):
+            q = {str(name): self._probability(value) for name, value in q.items()}
+        elif isinstance(q, list | tuple) or np.ndim(q) == 1:
+            q = tuple(self._probability(value) for value in q)
+        else:
+            q = self._probability(q)
+        object.__setattr__(self, "q", q)
+
+    @staticmethod
+    def _probability(value: object) -> float:
+        return base.real_number(value, "q of the bernoulli prior", above=0.0, below=1.0)
+
+    def _by_term(self, n_terms: int, names: Sequence[str] | None) -> Array:
+        if isinstance(self.q, tuple):
+            if len(self.q) != n_terms:
+                raise InputError(f"q of the bernoulli prior has {len(self.q)} entries for {n_terms} terms.")
+            return np.array(self.q)
+        assert isinstance(self.q, dict)
+        if names is None:
+            raise InputError("q of the bernoulli prior is given by name, but the terms have no names.")
+        missing = [name for name in names if name not in self.q]
+        if missing:
+            raise InputError(f"q of the bernoulli prior lacks the term {missing[0]!r}: give every term a value.")
+        unknown = [name for name in self.q if name not in set(names)]
+        if unknown:
+            raise InputError(f"q of the bernoulli prior names {unknown[0]!r}, which is no term: remove it.")
+        return np.array([self.q[name] for name in names])
+
+    def _log_parts(self, n_terms: int, names: Sequence[str] | None) -> tuple[Array, Array]:
+        if isinstance(self.q, float):
+            size = np.arange(n_terms + 1)
+            return size * np.log(self.q) + (n_terms - size) * np.log1p(-self.q), np.zeros(n_terms)
+        q = self._by_term(n_terms, names)
+        return np.full(n_terms + 1, np.log1p(-q).sum()), logit(q)
+
+
+@dataclass(frozen=True)
+class BetaBinomialPrior(ModelPrior):
+    """Terms are in independently with a common probability that has a Beta(a, b) distribution.
+
+    p(M) = B(s + a, K - s + b) / B(a, b) for a model of s terms; a = b = 1 gives every size the same
+    probability.
+
+    Parameters
+    ----------
+    a, b : float
+        Parameters of the beta distribution.
+    max_size : int, optional
+        Largest number of terms in a model.
+    heredity : {"strong", "weak"}, optional
+        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+    max_size: int | None = None
+    heredity: str | None = None
+
+    name: ClassVar[str] = "beta-binomial"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("a", "b"):
+            value = base.real_number(getattr(self, key), f"{key} of the beta-binomial prior", above=0.0)
+            object.__setattr__(self, key, value)
+
+    def _log_parts(self, n_terms: int, names: Sequence[str] | None) -> tuple[Array, Array]:
+        size = np.arange(n_terms + 1)
+        return betaln(size + self.a, n_terms - size + self.b) - betaln(self.a, self.b), np.zeros(n_terms)
+
+
+MODEL_PRIORS: dict[str, type[ModelPrior]] = {
+    prior.name: prior for prior in (UniformPrior, BernoulliPrior, BetaBinomialPrior)
+}
+
+
+def resolve_model_prior(spec: str | ModelPrior) -> ModelPrior:
+    """Return the model prior that a name or an object stands for.
+
+    Examples
+    --------
+    >>> resolve_model_prior("beta-binomial")
+    BetaBinomialPrior(a=1.0, b=1.0, max_size=None, heredity=None)
+    """
+    return base.resolve(spec, "model prior", MODEL_PRIORS, ModelPrior)
+
+
+def model_prior_from_dict(stored: Mapping[str, Any]) -> ModelPrior:
+    """Return the prior that `ModelPrior.to_dict` described.
+
+    Examples
+    --------
+    >>> model_prior_from_dict(BernoulliPrior(0.2, max_size=3).to_dict())
+    BernoulliPrior(q=0.2, max_size=3, heredity=None)
+    """
+    return base.from_dict(stored, "model prior", MODEL_PRIORS)
