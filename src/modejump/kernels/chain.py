@@ -1,0 +1,226 @@
+"""The chain: draw a kernel whatever the state, make its move, keep the record."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.jit import entry, kernel
+from modejump.kernels.evaluate import NEG_INF
+from modejump.kernels.handle import handle
+from modejump.kernels.jump import mode_jump
+from modejump.kernels.moves import JUMP_GREEDY, accept, propose
+from modejump.kernels.rng import uniform
+from modejump.kernels.state import (
+    COLS,
+    ENTRY,
+    LOG_POSTERIOR,
+    OVERFLOW,
+    PLACED,
+    SIZE,
+    State,
+    Work,
+    copy_state,
+    flip_all,
+    neighbour,
+    set_model,
+)
+from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+
+# Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow.
+DONE, WANT_STORE, WANT_ROOM = 0, 1, 2
+# Slots of Record.clock.
+CLOCK, ENTERED = 0, 1
+
+
+class Record(NamedTuple):
+    """What is kept of a batch of steps. Sojourns are added when they end, so that a step costs nothing."""
+
+    inside: np.ndarray  # float64 (K,): steps of the batch during which each term was in
+    since: np.ndarray  # int64 (K,): when a term that is in came in
+    sizes: np.ndarray  # float64 (K + 1,): steps at each model size
+    clock: np.ndarray  # int64 (2,)
+    tried: np.ndarray  # int64 (8, 2): proposed and accepted, by kernel
+
+
+class Chain(NamedTuple):
+    """All arrays of one chain."""
+
+    state: State
+    forward: State
+    backward: State
+    work: Work
+    store: ModelStore
+    record: Record
+    rng: np.ndarray
+    locked: np.ndarray
+    index_set: np.ndarray
+    flips: np.ndarray
+
+
+def new_record(n_terms: int) -> Record:
+    """An empty record."""
+    return Record(
+        np.zeros(n_terms),
+        np.zeros(n_terms, np.int64),
+        np.zeros(n_terms + 1),
+        np.zeros(2, np.int64),
+        np.zeros((8, 2), np.int64),
+    )
+
+
+@kernel
+def _note_flip(rec, st, t):
+    """Term t is about to flip: close or open its sojourn."""
+    if st.member[t]:
+        rec.inside[t] += rec.clock[CLOCK] - rec.since[t]
+    else:
+        rec.since[t] = rec.clock[CLOCK]
+
+
+@kernel
+def _note_leave(rec, st, store):
+    """The chain is about to leave its model: count the visits."""
+    stay = rec.clock[CLOCK] - rec.clock[ENTERED]
+    if st.num[ENTRY] >= 0:
+        store.visits[st.num[ENTRY]] += stay
+    else:
+        store.num[FORGOTTEN] += stay
+    rec.sizes[st.num[SIZE]] += stay
+    rec.clock[ENTERED] = rec.clock[CLOCK]
+
+
+@kernel
+def _note_difference(rec, st, other):
+    """Every term in which two models differ is about to flip."""
+    for w in range(len(st.words)):
+        diff = st.words[w] ^ other.words[w]
+        t = 64 * w
+        while diff != 0:
+            if diff & np.uint64(1):
+                _note_flip(rec, st, t)
+            diff >>= np.uint64(1)
+            t += 1
+
+
+@kernel
+def local_step(which, data, ch, moves):
+    """One local Metropolis-Hastings step; True where the model changed."""
+    st = ch.state
+    m, log_ratio = propose(which, st, moves, ch.rng, ch.flips)
+    if m == 0:
+        return False
+    value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, m)
+    if not accept(ch.rng, value - st.val[LOG_POSTERIOR] + log_ratio):
+        return False
+    _note_leave(ch.record, st, ch.store)
+    for i in range(m):
+        _note_flip(ch.record, st, ch.flips[i])
+    flip_all(data, st, ch.work, ch.flips, m)
+    st.val[LOG_POSTERIOR] = value
+    st.num[ENTRY] = entry_of
+    return True
+
+
+@kernel
+def jump_step(which, data, ch, moves):
+    """One mode jump; True where it was accepted."""
+    st = ch.state
+    if not mode_jump(
+        which, data, st, ch.forward, ch.backward, ch.work, ch.store, moves, ch.rng, ch.locked, ch.index_set, ch.flips
+    ):
+        return False
+    if ch.forward.num[OVERFLOW] or ch.backward.num[OVERFLOW]:
+        return False
+    _note_leave(ch.record, st, ch.store)
+    _note_difference(ch.record, st, ch.forward)
+    copy_state(ch.forward, st)
+    return True
+
+
+@kernel
+def step(which, data, ch, moves):
+    """One step of one kernel; True where a proposal was accepted."""
+    if which >= JUMP_GREEDY:
+        return jump_step(which, data, ch, moves)
+    return local_step(which, data, ch, moves)
+
+
+@kernel
+def draw_kernel(moves, rng):
+    """A kernel of the mixture, whatever the state."""
+    u = uniform(rng)
+    which = 0
+    cumulative = moves.cumulative
+    while which < len(cumulative) - 1 and u >= cumulative[which]:
+        which += 1
+    return which
+
+
+@kernel
+def _close_sojourns(ch):
+    """Close the batch: add the sojourns that are still open."""
+    st, rec = ch.state, ch.record
+    _note_leave(rec, st, ch.store)
+    inside, since, order = rec.inside, rec.since, st.order
+    now = rec.clock[CLOCK]
+    for i in range(st.num[SIZE]):
+        t = order[i]
+        inside[t] += now - since[t]
+        since[t] = now
+
+
+@kernel
+def _wants_room(ch):
+    """Whether some state overflowed its workspace; the marks are cleared."""
+    wants = False
+    for num in (ch.state.num, ch.forward.num, ch.backward.num):
+        if num[OVERFLOW]:
+            num[OVERFLOW] = 0
+            wants = True
+    return wants
+
+
+@kernel
+def _begin(data, ch, start):
+    """Put the chain at its first model; False where that wants more room."""
+    st = ch.state
+    set_model(data, st, ch.work, ch.store, start)
+    if st.val[LOG_POSTERIOR] == NEG_INF and not st.num[OVERFLOW]:
+        set_model(data, st, ch.work, ch.store, np.zeros(len(start), np.uint8))
+    if _wants_room(ch):
+        return False
+    st.num[PLACED] = 1
+    return True
+
+
+@entry
+def run(problem_data, chain, settings, steps, reserve, start):
+    """Up to ``steps`` steps and the close of their batch; returns (steps done, reason).
+
+    A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
+    Nothing of a step that wants room is kept.
+    """
+    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
+    if ch.state.num[PLACED] == 0 and not _begin(data, ch, start):
+        return 0, WANT_ROOM
+    rng, num, room = ch.rng, ch.state.num, len(ch.state.cols)
+    tried, clock, stored, capacity = ch.record.tried, ch.record.clock, ch.store.num, len(ch.store.log_posterior)
+    widest = ch.work.products.shape[0]
+    for done in range(steps):
+        if stored[COUNT] + reserve > capacity:
+            return done, WANT_STORE
+        if num[COLS] + widest > room:
+            return done, WANT_ROOM
+        s0, s1, s2, s3 = rng[0], rng[1], rng[2], rng[3]
+        which = draw_kernel(moves, rng)
+        moved = step(which, data, ch, moves)
+        if _wants_room(ch):
+            rng[0], rng[1], rng[2], rng[3] = s0, s1, s2, s3
+            return done, WANT_ROOM
+        tried[which, 0] += 1
+        tried[which, 1] += moved
+        clock[CLOCK] += 1
+    _close_sojourns(ch)
+    return steps, DONE

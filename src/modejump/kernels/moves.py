@@ -1,0 +1,132 @@
+"""Local proposals: each fills in the terms that flip and returns the log of its true proposal ratio.
+
+Every proposal is small and knows nothing of acceptance, which is written once in ``accept``. A move that cannot be
+made from the present model returns no flips: the chain stays, which keeps the kernel exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.jit import kernel
+from modejump.kernels.rng import below, draw_alias, uniform
+from modejump.kernels.state import SIZE
+
+FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH, JUMP_GREEDY, JUMP_ANNEAL, JUMP_TEMPERED = range(8)
+KERNELS = ("flip", "multi", "swap", "partner", "birth-death", "jump-greedy", "jump-anneal", "jump-tempered")
+# At most so many terms flip in one local move.
+MAX_FLIPS = 4
+
+
+class Moves(NamedTuple):
+    """Settings of the kernel mixture; frozen after warm-up."""
+
+    cumulative: np.ndarray  # float64 (8,): cumulative weights of the kernels
+    threshold: np.ndarray  # float64 (K,), with alias (K,): which term a flip chooses
+    alias: np.ndarray
+    partner: np.ndarray  # int64 (K, P): terms correlated with each term
+    partner_cdf: np.ndarray  # float64 (K, P)
+    partner_ratio: np.ndarray  # float64 (K, P): log T(j, i) - log T(i, j), -inf where T(j, i) = 0
+    rho: float  # probability that the randomisation after a search flips a term
+    jump_max: int  # largest size of the index set of a mode jump
+    search: int  # moves tried by one search
+    temperature: float  # first temperature of annealing, and that of tempered steps
+    delayed: int  # 1: delayed acceptance of mode jumps
+
+
+@kernel
+def accept(rng, log_ratio):
+    """Accept with probability min(1, exp(log_ratio)); a ratio that is not a number is never accepted."""
+    return log_ratio >= 0.0 or uniform(rng) < np.exp(log_ratio)
+
+
+@kernel
+def _draw_distinct(rng, k, m, out):
+    """m distinct terms, uniformly."""
+    i = 0
+    while i < m:
+        t = below(rng, k)
+        fresh = True
+        for j in range(i):
+            if out[j] == t:
+                fresh = False
+        if fresh:
+            out[i] = t
+            i += 1
+
+
+@kernel
+def _propose_multi(st, rng, flips):
+    """Flip two to four terms chosen uniformly: symmetric."""
+    k = len(st.member)
+    most = min(MAX_FLIPS, k)
+    if most < 2:
+        return 0, 0.0
+    m = 2 + below(rng, most - 1)
+    _draw_distinct(rng, k, m, flips)
+    return m, 0.0
+
+
+@kernel
+def _propose_swap(st, rng, flips):
+    """Exchange a term in the model for one outside, both uniformly: symmetric, since the size stays."""
+    k = len(st.member)
+    size = st.num[SIZE]
+    if size == 0 or size == k:
+        return 0, 0.0
+    flips[0] = st.order[below(rng, size)]
+    flips[1] = st.order[size + below(rng, k - size)]
+    return 2, 0.0
+
+
+@kernel
+def _propose_partner(st, moves, rng, flips):
+    """Exchange a term i of the model for a correlated one j with probability T(i, j); the way back has T(j, i)."""
+    size = st.num[SIZE]
+    if size == 0 or moves.partner.shape[1] == 0:
+        return 0, 0.0
+    i = st.order[below(rng, size)]
+    u = uniform(rng)
+    at = 0
+    while at < moves.partner.shape[1] - 1 and u >= moves.partner_cdf[i, at]:
+        at += 1
+    j = moves.partner[i, at]
+    if st.member[j]:
+        return 0, 0.0
+    flips[0] = i
+    flips[1] = j
+    return 2, moves.partner_ratio[i, at]
+
+
+@kernel
+def _propose_birth_death(st, rng, flips):
+    """Add a term from outside or drop one from inside, with even odds; the counts on either side differ."""
+    k = len(st.member)
+    size = st.num[SIZE]
+    if uniform(rng) < 0.5:
+        if size == k:
+            return 0, 0.0
+        flips[0] = st.order[size + below(rng, k - size)]
+        return 1, np.log((k - size) / (size + 1.0))
+    if size == 0:
+        return 0, 0.0
+    flips[0] = st.order[below(rng, size)]
+    return 1, np.log(size / (k - size + 1.0))
+
+
+@kernel
+def propose(which, st, moves, rng, flips):
+    """A local proposal; returns (number of flips, log proposal ratio)."""
+    if which == FLIP:
+        # The term is drawn from a fixed distribution, whatever the model: symmetric.
+        flips[0] = draw_alias(rng, moves.threshold, moves.alias)
+        return 1, 0.0
+    if which == MULTI:
+        return _propose_multi(st, rng, flips)
+    if which == SWAP:
+        return _propose_swap(st, rng, flips)
+    if which == PARTNER:
+        return _propose_partner(st, moves, rng, flips)
+    return _propose_birth_death(st, rng, flips)

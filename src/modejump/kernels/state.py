@@ -1,0 +1,491 @@
+"""The state of a chain: a model and the inverse of its Gram matrix, updated by rank-one sweeps.
+
+Write H for the inverse Gram matrix of the model's columns and b = H r for their coefficients. In the language of
+sweeps, the tableau of a set B of columns that flip has entries -H (both in), H g (one in, one out), Gram - g'Hg
+(both out), and the response's entries b (in) and r - g'b (out); eliminating B gives the residual share of the
+neighbour. One column costs O(k^2) to add and O(1) to drop, whatever the number of terms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.jit import entry, kernel
+from modejump.kernels.evaluate import (
+    GUARD,
+    NEG_INF,
+    REFINE_BELOW,
+    canonical_resid,
+    factorise,
+    log_likelihood,
+)
+from modejump.kernels.handle import handle
+from modejump.kernels.store import insert, probe
+from modejump.priors.kernels import log_model_prior
+
+# Slots of State.num.
+SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)
+# Slots of State.val.
+RESID, LOG_POSTERIOR, LOG_WEIGHT = 0, 1, 2
+# The inverse is computed afresh after this many rank-one updates, so rounding errors do not pile up.
+REFRESH = 400
+
+
+class State(NamedTuple):
+    """A model and what its neighbours' evaluation needs; mutable."""
+
+    member: np.ndarray  # uint8 (K,): 1 where the term is in
+    order: np.ndarray  # int64 (K,): the terms in, then the terms out
+    place: np.ndarray  # int64 (K,): inverse of order
+    words: np.ndarray  # uint64 (W,): the model as a bit set
+    hash: np.ndarray  # uint64 (1,)
+    cols: np.ndarray  # int64 (cap,): column of each slot
+    slot: np.ndarray  # int64 (p,): slot of each column, -1 where out
+    inverse: np.ndarray  # float64 (cap, cap)
+    beta: np.ndarray  # float64 (cap,)
+    num: np.ndarray  # int64 (8,)
+    val: np.ndarray  # float64 (4,)
+
+
+class Work(NamedTuple):
+    """Scratch arrays of one chain."""
+
+    sorted_cols: np.ndarray  # int64 (cap,)
+    chol: np.ndarray  # float64 (cap, cap)
+    solved: np.ndarray  # float64 (cap,)
+    flip_cols: np.ndarray  # int64 (b,)
+    products: np.ndarray  # float64 (b, cap): H g of the columns that enter
+    tableau: np.ndarray  # float64 (b, b)
+    rhs: np.ndarray  # float64 (b,)
+
+
+def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
+    """The empty model, with room for ``capacity`` columns."""
+    return State(
+        np.zeros(n_terms, np.uint8),
+        np.arange(n_terms, dtype=np.int64),
+        np.arange(n_terms, dtype=np.int64),
+        np.zeros(max(1, -(-n_terms // 64)), np.uint64),
+        np.zeros(1, np.uint64),
+        np.zeros(capacity, np.int64),
+        np.full(n_columns, -1, np.int64),
+        np.zeros((capacity, capacity)),
+        np.zeros(capacity),
+        np.array([0, 0, -1, 0, 1, 0, 0, 0], np.int64),
+        np.array([1.0, NEG_INF, 0.0, 0.0]),
+    )
+
+
+def new_work(capacity: int, flip_columns: int) -> Work:
+    """Scratch arrays for models of up to ``capacity`` columns and flips of up to ``flip_columns`` columns."""
+    return Work(
+        np.zeros(capacity, np.int64),
+        np.zeros((capacity, capacity)),
+        np.zeros(capacity),
+        np.zeros(flip_columns, np.int64),
+        np.zeros((flip_columns, capacity)),
+        np.zeros((flip_columns, flip_columns)),
+        np.zeros(flip_columns),
+    )
+
+
+@kernel
+def toggle(data, st, t):
+    """Flip a term in the model's set representations only."""
+    member, order, place, num, val = st.member, st.order, st.place, st.num, st.val
+    st.words[t >> 6] ^= np.uint64(1) << np.uint64(t & 63)
+    st.hash[0] ^= data.zobrist[t]
+    size = num[SIZE]
+    at = place[t]
+    if member[t]:
+        edge = size - 1
+        num[SIZE] = edge
+        val[LOG_WEIGHT] -= data.prior.log_weight[t]
+        member[t] = 0
+    else:
+        edge = size
+        num[SIZE] = size + 1
+        val[LOG_WEIGHT] += data.prior.log_weight[t]
+        member[t] = 1
+    other = order[edge]
+    order[edge] = t
+    order[at] = other
+    place[t] = edge
+    place[other] = at
+
+
+@kernel
+def _gather(data, st, work):
+    """Columns of the model in natural order; returns their number, or -1 beyond capacity."""
+    k = 0
+    for t in range(len(st.member)):
+        if st.member[t]:
+            for c in range(data.first[t], data.first[t + 1]):
+                if k == len(work.sorted_cols):
+                    return -1
+                work.sorted_cols[k] = c
+                k += 1
+    return k
+
+
+@kernel
+def column_count(data, st):
+    """Columns of the model's terms."""
+    if len(data.first) == len(st.slot) + 1:
+        return st.num[SIZE]
+    k = 0
+    for i in range(st.num[SIZE]):
+        t = st.order[i]
+        k += data.first[t + 1] - data.first[t]
+    return k
+
+
+@kernel
+def rebuild(data, st, work):
+    """Inverse and coefficients from scratch; clears READY where the design is rank deficient or too large."""
+    for i in range(st.num[COLS]):
+        st.slot[st.cols[i]] = -1
+    st.num[COLS] = 0
+    st.num[SWEEPS] = 0
+    st.num[READY] = 0
+    if column_count(data, st) > data.max_cols:
+        return
+    k = _gather(data, st, work)
+    if k < 0:
+        st.num[OVERFLOW] = 1
+        return
+    resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
+    if resid < -0.5:
+        return
+    chol = work.chol
+    # Invert the factor in place of the lower triangle, then H = L^-T L^-1 and b = L^-T w.
+    for j in range(k):
+        for i in range(j + 1, k):
+            t = 0.0
+            for m in range(j, i):
+                t -= chol[i, m] * (chol[m, j] if m > j else chol[j, j])
+            chol[i, j] = t * chol[i, i]
+    for i in range(k):
+        for j in range(i + 1):
+            t = 0.0
+            for m in range(i, k):
+                t += chol[m, i] * chol[m, j]
+            st.inverse[i, j] = t
+            st.inverse[j, i] = t
+        b = 0.0
+        for m in range(i, k):
+            b += chol[m, i] * work.solved[m]
+        st.beta[i] = b
+        st.cols[i] = work.sorted_cols[i]
+        st.slot[work.sorted_cols[i]] = i
+    st.num[COLS] = k
+    st.val[RESID] = resid
+    st.num[READY] = 1
+
+
+@kernel
+def _note_condition(st):
+    """Note whether some column of the model is nearly dependent on the others."""
+    st.num[ILL] = 0
+    for i in range(st.num[COLS]):
+        if st.inverse[i, i] * GUARD > 1.0:
+            st.num[ILL] = 1
+
+
+@kernel
+def refresh(data, st, work):
+    """Bring the inverse up to date from scratch after the set representations changed."""
+    rebuild(data, st, work)
+    _note_condition(st)
+
+
+@kernel
+def _drop_column(st, c):
+    """Remove one column from the inverse; the last slot moves into its place."""
+    h, beta, cols, slot = st.inverse, st.beta, st.cols, st.slot
+    k = st.num[COLS]
+    s = slot[c]
+    pivot = 1.0 / h[s, s]
+    b = beta[s] * pivot
+    st.val[RESID] += beta[s] * b
+    for i in range(k):
+        if i != s:
+            f = h[i, s] * pivot
+            for j in range(k):
+                h[i, j] -= f * h[s, j]
+            beta[i] -= h[s, i] * b
+    last = k - 1
+    if s != last:
+        for i in range(k):
+            h[s, i] = h[last, i]
+        for i in range(k):
+            h[i, s] = h[i, last]
+        beta[s] = beta[last]
+        moved = cols[last]
+        cols[s] = moved
+        slot[moved] = s
+    slot[c] = -1
+    st.num[COLS] = last
+
+
+@kernel
+def _column_product(data, st, c, products, row):
+    """H g into a row of ``products`` for a column outside the model; its pivot 1 - g'Hg and response entry."""
+    gram, h, beta, cols = data.gram, st.inverse, st.beta, st.cols
+    k = st.num[COLS]
+    for j in range(k):
+        products[row, j] = 0.0
+    entry = data.corr[c]
+    for i in range(k):
+        g = gram[c, cols[i]]
+        entry -= g * beta[i]
+        for j in range(k):
+            products[row, j] += g * h[i, j]
+    pivot = gram[c, c]
+    for i in range(k):
+        pivot -= gram[c, cols[i]] * products[row, i]
+    return pivot, entry
+
+
+@kernel
+def _add_column(data, st, work, c):
+    """Border the inverse by one column; False where the pivot is too small to trust."""
+    v = work.products
+    pivot, entry = _column_product(data, st, c, v, 0)
+    if pivot < GUARD:
+        return False
+    h, beta = st.inverse, st.beta
+    k = st.num[COLS]
+    d = 1.0 / pivot
+    b = entry * d
+    for i in range(k):
+        f = v[0, i] * d
+        for j in range(k):
+            h[i, j] += f * v[0, j]
+        h[i, k] = -f
+        h[k, i] = -f
+        beta[i] -= v[0, i] * b
+    h[k, k] = d
+    beta[k] = b
+    st.cols[k] = c
+    st.slot[c] = k
+    st.num[COLS] = k + 1
+    st.val[RESID] -= entry * b
+    return True
+
+
+@kernel
+def _sweep_term(data, st, work, t):
+    """Bring the inverse up to date after term t was toggled; False where it has to be rebuilt."""
+    if not st.num[READY]:
+        return False
+    a, z = data.first[t], data.first[t + 1]
+    if st.member[t]:
+        if st.num[COLS] + z - a > data.max_cols:
+            return False
+        if st.num[COLS] + z - a > len(st.cols):
+            st.num[OVERFLOW] = 1
+            return False
+        for c in range(a, z):
+            if not _add_column(data, st, work, c):
+                return False
+    else:
+        for c in range(a, z):
+            if st.inverse[st.slot[c], st.slot[c]] * GUARD > 1.0:
+                return False
+            _drop_column(st, c)
+    st.num[SWEEPS] += z - a
+    return st.num[SWEEPS] < REFRESH
+
+
+@kernel
+def _leaving_first(st, flips, m):
+    """Put the terms that leave before those that enter, so that pivots stay large; returns how many leave."""
+    leaving = 0
+    for i in range(m):
+        if st.member[flips[i]]:
+            flips[i], flips[leaving] = flips[leaving], flips[i]
+            leaving += 1
+    return leaving
+
+
+@kernel
+def flip_all(data, st, work, flips, m):
+    """Move the state to the model that differs in these terms (its log posterior and entry are the caller's)."""
+    _leaving_first(st, flips, m)
+    for i in range(m):
+        toggle(data, st, flips[i])
+        if not _sweep_term(data, st, work, flips[i]):
+            rebuild(data, st, work)
+    _note_condition(st)
+
+
+@kernel
+def _tableau(data, st, work, b):
+    """Swept tableau of the flipping columns; those that leave come first."""
+    gram, slot, inner, h = data.gram, st.slot, st.cols, st.inverse
+    cols, a, rhs, products = work.flip_cols, work.tableau, work.rhs, work.products
+    for i in range(b):
+        c = cols[i]
+        s = slot[c]
+        if s >= 0:
+            rhs[i] = st.beta[s]
+            for j in range(i + 1):
+                a[i, j] = -h[s, slot[cols[j]]]
+            continue
+        a[i, i], rhs[i] = _column_product(data, st, c, products, i)
+        for j in range(i):
+            sj = slot[cols[j]]
+            if sj >= 0:
+                a[i, j] = products[i, sj]
+            else:
+                t = gram[c, cols[j]]
+                for m in range(st.num[COLS]):
+                    t -= gram[c, inner[m]] * products[j, m]
+                a[i, j] = t
+
+
+@kernel
+def _eliminate(st, work, b):
+    """Residual share after the flips, or -1.0 where a pivot is too small to trust."""
+    a, rhs, slot, cols = work.tableau, work.rhs, st.slot, work.flip_cols
+    resid = st.val[RESID]
+    for i in range(b):
+        pivot = a[i, i]
+        leaving = slot[cols[i]] >= 0
+        if (leaving and -pivot * GUARD > 1.0) or (not leaving and pivot < GUARD):
+            return -1.0
+        f = rhs[i] / pivot
+        resid -= rhs[i] * f
+        for j in range(i + 1, b):
+            g = a[j, i] / pivot
+            rhs[j] -= a[j, i] * f
+            for m in range(i + 1, j + 1):
+                a[j, m] -= g * a[m, i]
+    return resid
+
+
+@kernel
+def _prior_now(data, st):
+    if data.prior.heredity != 0:
+        return log_model_prior(st.member, st.num[SIZE], data.prior)
+    return data.prior.log_size[st.num[SIZE]] + st.val[LOG_WEIGHT]
+
+
+@kernel
+def _canonical_likelihood(data, st, work):
+    """log p(y|M) of the model in the set representations, by the canonical evaluation."""
+    k = column_count(data, st)
+    if k > data.max_cols:
+        return NEG_INF
+    if _gather(data, st, work) < 0:
+        st.num[OVERFLOW] = 1
+        return NEG_INF
+    return log_likelihood(data, k, canonical_resid(data, work.sorted_cols, k, work.chol, work.solved))
+
+
+@kernel
+def _neighbour_likelihood(data, st, work, flips, m, leaving):
+    """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
+    if not st.num[READY] or st.num[ILL]:
+        return _canonical_likelihood(data, st, work)
+    b = 0
+    k = st.num[COLS]
+    for i in range(m):
+        t = flips[i]
+        for c in range(data.first[t], data.first[t + 1]):
+            work.flip_cols[b] = c
+            b += 1
+            k += -1 if i < leaving else 1
+    if k > data.max_cols:
+        return NEG_INF
+    _tableau(data, st, work, b)
+    resid = _eliminate(st, work, b)
+    if resid < REFINE_BELOW:
+        return _canonical_likelihood(data, st, work)
+    return log_likelihood(data, k, resid)
+
+
+@kernel
+def neighbour(data, st, work, store, flips, m):
+    """Log posterior of the model that differs from the state's in these terms; (value, entry in the store).
+
+    The state is left as it was. A model met before costs a look-up; one that the prior excludes is not stored.
+    """
+    leaving = _leaving_first(st, flips, m)
+    for i in range(m):
+        toggle(data, st, flips[i])
+    entry = probe(store, st.hash[0], st.words)
+    if entry >= 0:
+        value = store.log_posterior[entry]
+    else:
+        value = _prior_now(data, st)
+        if value > NEG_INF:
+            value += _neighbour_likelihood(data, st, work, flips, m, leaving)
+            if not st.num[OVERFLOW]:
+                entry = insert(store, st.hash[0], st.words, value)
+    for i in range(m - 1, -1, -1):
+        toggle(data, st, flips[i])
+    return value, entry
+
+
+@kernel
+def here(data, st, work, store):
+    """Log posterior of the state's own model and its entry, from the cache or by the canonical evaluation."""
+    entry = probe(store, st.hash[0], st.words)
+    if entry >= 0:
+        return store.log_posterior[entry], entry
+    value = _prior_now(data, st)
+    if value > NEG_INF:
+        value += _canonical_likelihood(data, st, work)
+        if not st.num[OVERFLOW]:
+            entry = insert(store, st.hash[0], st.words, value)
+    return value, entry
+
+
+@kernel
+def _copy(source, target):
+    """Copy a vector; Numba's own slice assignment takes seconds to compile."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@kernel
+def copy_state(source, target):
+    """Make ``target`` equal to ``source``."""
+    cols, slot, beta, h = target.cols, target.slot, target.beta, target.inverse
+    for i in range(target.num[COLS]):
+        slot[cols[i]] = -1
+    _copy(source.member, target.member)
+    _copy(source.order, target.order)
+    _copy(source.place, target.place)
+    _copy(source.words, target.words)
+    _copy(source.hash, target.hash)
+    _copy(source.num, target.num)
+    _copy(source.val, target.val)
+    from_cols, from_beta, from_h = source.cols, source.beta, source.inverse
+    k = source.num[COLS]
+    for i in range(k):
+        cols[i] = from_cols[i]
+        slot[from_cols[i]] = i
+        beta[i] = from_beta[i]
+        for j in range(k):
+            h[i, j] = from_h[i, j]
+
+
+@entry
+def transfer(old_state, new_state):
+    """Copy a state into one with more room."""
+    copy_state(handle(old_state), handle(new_state))
+
+
+@kernel
+def set_model(data, st, work, store, member):
+    """Put the state at a given model."""
+    for t in range(len(member)):
+        if member[t] != st.member[t]:
+            toggle(data, st, t)
+    refresh(data, st, work)
+    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)

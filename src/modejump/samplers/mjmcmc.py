@@ -1,0 +1,295 @@
+"""MJMCMC: adaptive warm-up, then frozen sampling on independent chains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.jit import entry
+from modejump.kernels.moves import KERNELS, Moves
+from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore, merge_into, new_store
+from modejump.problem import Problem
+from modejump.samplers.budget import Budget
+from modejump.samplers.mixture import Mixture
+from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.runner import Runner
+from modejump.samplers.scout import scout
+
+# Warm-up learns the flip weights in so many rounds.
+WARMUP_ROUNDS = 8
+# Share of a budget in seconds that goes to warm-up.
+WARMUP_SHARE = 0.2
+FIRST_BATCH = 500
+# A wanted precision is checked first after so many batches, then whenever their steps have doubled.
+FIRST_CHECK = 64
+
+Progress = Callable[[float, float, str], None]
+
+
+def mjmcmc(
+    problem: Problem,
+    *,
+    chains: int = 4,
+    budget: Budget | None = None,
+    workers: int = 1,
+    seed: int | np.random.SeedSequence = 0,
+    mixture: Mixture | None = None,
+    progress: Progress | None = None,
+) -> SamplerResult:
+    """Sample models by mode jumping MCMC.
+
+    Parameters
+    ----------
+    problem : Problem
+        The target.
+    chains : int
+        Independent chains.
+    budget : Budget, optional
+        How long to run.
+    workers : int
+        Threads. Budgets by size or precision give the same result for any number.
+    seed : int or SeedSequence
+        Each chain gets its own stream spawned from it.
+    mixture : Mixture, optional
+        Kernel weights and settings.
+    progress : callable, optional
+        Called with (done, total, note).
+    """
+    if problem.n_terms < 1:
+        raise InputError("there is no term to select; give at least one candidate column.")
+    if chains < 1:
+        raise InputError(f"chains is {chains}; give at least 1.")
+    budget = budget or Budget()
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    memory = budget.memory // (2 * chains)
+    runners = [Runner(problem, s, memory, FIRST_BATCH) for s in root.spawn(chains)]
+    driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress)
+    return driver.run()
+
+
+class _Driver:
+    """Runs all chains through warm-up and sampling."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        runners: list[Runner],
+        budget: Budget,
+        mixture: Mixture,
+        workers: int,
+        progress: Progress | None,
+    ) -> None:
+        self.problem = problem
+        self.runners = runners
+        self.budget = budget
+        self.mixture = mixture
+        self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(runners) > 1 else None
+        self.progress = progress or (lambda done, total, note: None)
+        self.notes: list[str] = []
+        self.finished = True
+        self.warmup_steps = 0
+        self.scouted: ModelStore | None = None
+
+    def run(self) -> SamplerResult:
+        begun = time.perf_counter()
+        moves = self.mixture.compile(self.problem)
+        warmed = begun
+        try:
+            moves = self._warm_up(moves, begun)
+            warmed = time.perf_counter()
+            self._sample(moves, begun)
+        except KeyboardInterrupt:
+            self.finished = False
+        finally:
+            if self.pool:
+                self.pool.shutdown()
+        if not self.runners[0].means:
+            raise KeyboardInterrupt
+        ended = time.perf_counter()
+        return self._result(warmed - begun, ended - warmed)
+
+    def _each(self, work: Callable[[Runner], np.ndarray | None]) -> list:
+        if self.pool:
+            return list(self.pool.map(work, self.runners))
+        return [work(r) for r in self.runners]
+
+    def _warm_up(self, moves: Moves, begun: float) -> Moves:
+        """Scout, then learn the flip weights from all chains together, round by round, and freeze them."""
+        if self.budget.warmup == 0:
+            return moves
+        self.scouted = scout(self.problem, self.budget, len(self.runners))
+        # The scout's estimate counts as one round.
+        learnt = renormalised_inclusion(self.scouted, self.problem.n_terms)
+        seconds = self.budget.seconds
+        per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
+        for i in range(WARMUP_ROUNDS):
+            moves = self._adapted(learnt)
+            if seconds is not None:
+                until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
+                shares, steps = self._timed_round(moves, until)
+            else:
+                shares, steps = self._each(partial(Runner.warm_batch, moves=moves, steps=per_round)), per_round
+            self.warmup_steps += steps * len(self.runners)
+            # Later rounds are nearer to the target: each counts as much as all before it.
+            learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
+            self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
+        moves = self._adapted(learnt)
+        for r in self.runners:
+            r.forget_warmup()
+        return moves
+
+    def _adapted(self, learnt: np.ndarray) -> Moves:
+        tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
+        return self.mixture.compile(self.problem, np.clip(learnt, 1e-3, 1 - 1e-3), tried)
+
+    def _timed_round(self, moves: Moves, until: float) -> tuple[list[np.ndarray], int]:
+        """Warm-up steps until a moment, in growing pieces."""
+        total = np.zeros((len(self.runners), self.problem.n_terms))
+        steps, piece = 0, 100
+        while steps == 0 or time.perf_counter() < until:
+            now = time.perf_counter()
+            total += piece * np.array(self._each(partial(Runner.warm_batch, moves=moves, steps=piece)))
+            steps += piece
+            if time.perf_counter() - now < 0.05:
+                piece *= 2
+        return list(total / steps), steps
+
+    def _sample(self, moves: Moves, begun: float) -> None:
+        if self.budget.seconds is not None:
+            self._sample_until(moves, begun + self.budget.seconds)
+        elif self.budget.mcse is not None:
+            self._sample_to_precision(moves, self.budget.mcse)
+        else:
+            steps = self.budget.sampling_steps()
+            for r in self.runners:
+                r.batch = max(1, min(FIRST_BATCH, steps // 64))
+            self._sample_steps(moves, steps, steps)
+
+    def _steps_done(self) -> int:
+        return self.runners[0].batch * len(self.runners[0].means)
+
+    def _sample_steps(self, moves: Moves, target: int, total: int) -> None:
+        """Batches until each chain has made the target's number of steps."""
+        while self._steps_done() < target:
+            left = -(-(target - self._steps_done()) // self.runners[0].batch)
+            count = max(1, min(left, 25_000 // self.runners[0].batch))
+            self._each(partial(Runner.run_batches, moves=moves, count=count))
+            done = min(1.0, self._steps_done() / total)
+            self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * done, 1.0, "sampling")
+
+    def _sample_until(self, moves: Moves, until: float) -> None:
+        count = 1
+        start = time.perf_counter()
+        while not self.runners[0].means or time.perf_counter() < until:
+            now = time.perf_counter()
+            self._each(partial(Runner.run_batches, moves=moves, count=count))
+            spent = time.perf_counter() - now
+            if spent < 0.05:
+                count = 2 * count
+            elif spent > 0.3:
+                count = max(1, count // 2)
+            share = (time.perf_counter() - start) / max(until - start, 1e-9)
+            self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * min(1.0, share), 1.0, "sampling")
+
+    def _sample_to_precision(self, moves: Moves, wanted: float) -> None:
+        target, cap = FIRST_CHECK * FIRST_BATCH, self.budget.sampling_steps()
+        while True:
+            target = min(target, cap)
+            self._sample_steps(moves, target, cap)
+            reached = largest_mcse(np.array([r.means for r in self.runners]))
+            if reached <= wanted:
+                return
+            if target >= cap:
+                self.notes.append(
+                    f"The wanted precision {wanted:g} was not reached within {cap} steps a chain "
+                    f"(largest Monte Carlo standard error {reached:.2g}); raise the cap."
+                )
+                return
+            target *= 2
+
+    def _result(self, warmup_seconds: float, seconds: float) -> SamplerResult:
+        runners = self.runners
+        complete = min(len(r.means) for r in runners)
+        means = np.array([r.means[:complete] for r in runners])
+        scouted = [self.scouted] if self.scouted is not None else []
+        store = _merged(scouted + [r.chain.store for r in runners])
+        sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)
+        tried = np.sum([r.chain.record.tried for r in runners], axis=0)
+        table = _table(store)
+        top = table.log_posterior[0]
+        return SamplerResult(
+            algorithm="mjmcmc",
+            exact=False,
+            models=table,
+            n_models=len(table),
+            log_evidence=float(top + np.log(np.exp(table.log_posterior - top).sum())),
+            renormalised=renormalised_inclusion(store, self.problem.n_terms),
+            size_distribution=sizes / sizes.sum(),
+            batch_means=means,
+            batch_length=runners[0].batch,
+            steps=int(sizes.sum()),
+            warmup_steps=self.warmup_steps,
+            acceptance={name: (int(tried[i, 0]), int(tried[i, 1])) for i, name in enumerate(KERNELS) if tried[i, 0]},
+            seconds=seconds,
+            warmup_seconds=warmup_seconds,
+            finished=self.finished,
+            forgotten_visits=int(store.num[FORGOTTEN]),
+            notes=tuple(self.notes),
+        )
+
+
+def largest_mcse(means: np.ndarray) -> float:
+    """Largest Monte Carlo standard error of an inclusion probability by batch means, chains pooled."""
+    chains, batches, _ = means.shape
+    width = max(1, batches // 32)
+    used = batches // width * width
+    merged = means[:, batches - used :].reshape(chains, -1, width, means.shape[2]).mean(axis=2)
+    flat = merged.reshape(-1, means.shape[2])
+    return float(np.max(flat.std(axis=0, ddof=1)) / np.sqrt(len(flat)))
+
+
+def _merged(stores: list[ModelStore]) -> ModelStore:
+    """One store with the models of all chains."""
+    if len(stores) == 1:
+        return stores[0]
+    total = max(1, sum(int(s.num[COUNT]) for s in stores))
+    merged = new_store(total, stores[0].words.shape[1])
+    for s in stores:
+        merge_into(merged, s)
+    return merged
+
+
+def _table(store: ModelStore) -> ModelTable:
+    """The stored models of positive probability, best first."""
+    count = int(store.num[COUNT])
+    alive = np.flatnonzero(np.isfinite(store.log_posterior[:count]))
+    order = alive[np.argsort(-store.log_posterior[alive], kind="stable")]
+    return ModelTable(store.words[order], store.log_posterior[order], store.visits[order], order)
+
+
+def renormalised_inclusion(store: ModelStore, n_terms: int) -> np.ndarray:
+    """Inclusion probabilities renormalised over the stored models."""
+    value = store.log_posterior[: int(store.num[COUNT])]
+    weight = np.exp(value - value.max())
+    return weighted_inclusion(store.words[: len(value)], weight / weight.sum(), n_terms)
+
+
+@entry
+def weighted_inclusion(words, weight, n_terms):
+    """Sum of the weights of the models that have each term."""
+    out = np.zeros(n_terms)
+    for m in range(words.shape[0]):
+        for w in range(words.shape[1]):
+            word = words[m, w]
+            t = 64 * w
+            while word != 0:
+                if word & np.uint64(1):
+                    out[t] += weight[m]
+                word >>= np.uint64(1)
+                t += 1
+    return out

@@ -1,0 +1,143 @@
+"""One chain from the outside: its arrays, its growth, its batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from modejump.kernels.chain import DONE, WANT_STORE, Chain, new_record, run
+from modejump.kernels.moves import MAX_FLIPS, Moves
+from modejump.kernels.rng import new_stream
+from modejump.kernels.state import ENTRY, new_state, new_work, transfer
+from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
+from modejump.problem import Problem
+
+# Neighbouring batches are merged, two and two, when there are so many.
+MAX_BATCHES = 512
+FIRST_CAPACITY = 4096
+
+
+def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
+    """Arrays of a chain at no model yet, with a store for so many models."""
+    first = problem.data.first
+    k, p = problem.n_terms, problem.n_columns
+    widest = int(np.sort(np.diff(first))[-MAX_FLIPS:].sum())
+    room = min(p + widest, max(32, 2 * widest))
+    return Chain(
+        new_state(k, p, room),
+        new_state(k, p, room),
+        new_state(k, p, room),
+        new_work(room, widest),
+        new_store(models, max(1, -(-k // 64))),
+        new_record(k),
+        stream,
+        np.zeros(k, np.uint8),
+        np.zeros(k, np.int64),
+        np.zeros(MAX_FLIPS, np.int64),
+    )
+
+
+def with_more_room(chain: Chain) -> Chain:
+    """The same chain with room for larger models."""
+    k, p = len(chain.state.member), len(chain.state.slot)
+    widest = chain.work.products.shape[0]
+    room = min(2 * len(chain.state.cols), p + widest)
+    state = new_state(k, p, room)
+    transfer(chain.state, state)
+    return chain._replace(
+        state=state,
+        forward=new_state(k, p, room),
+        backward=new_state(k, p, room),
+        work=new_work(room, widest),
+    )
+
+
+class Runner:
+    """A chain of MJMCMC: runs batches of steps, grows its arrays between them, keeps batch means.
+
+    Parameters
+    ----------
+    problem : Problem
+        The target.
+    seed : SeedSequence
+        The chain's own stream.
+    memory : int
+        Bytes for the chain's cache of models.
+    batch : int
+        Steps in the first batches.
+    """
+
+    def __init__(self, problem: Problem, seed: np.random.SeedSequence, memory: int, batch: int) -> None:
+        self.data = problem.data
+        start_seed, stream_seed = seed.spawn(2)
+        self.chain = new_chain(problem, new_stream(stream_seed), FIRST_CAPACITY)
+        self.max_models = max(FIRST_CAPACITY, memory // bytes_per_model(self.chain.store.words.shape[1]))
+        self.batch = batch
+        self.means: list[np.ndarray] = []
+        self.start = self._random_model(np.random.default_rng(start_seed))
+
+    def _random_model(self, rng: np.random.Generator) -> np.ndarray:
+        """A model of a few terms."""
+        k = len(self.chain.state.member)
+        member = np.zeros(k, np.uint8)
+        member[rng.choice(k, size=int(rng.integers(0, min(k, 5) + 1)), replace=False)] = 1
+        return member
+
+    def advance(self, moves: Moves, steps: int) -> None:
+        """Make exactly so many steps."""
+        reserve = 2 * moves.search + 16
+        while steps > 0:
+            done, reason = run(self.data, self.chain, moves, steps, reserve, self.start)
+            steps -= done
+            if reason == DONE:
+                break
+            if reason == WANT_STORE:
+                self._grow_store(reserve)
+            else:
+                self.chain = with_more_room(self.chain)
+
+    def run_batches(self, moves: Moves, count: int) -> None:
+        """Sampling: full batches, with their means kept."""
+        for _ in range(count):
+            self.advance(moves, self.batch)
+            self._close_batch()
+
+    def _close_batch(self) -> None:
+        inside = self.chain.record.inside
+        self.means.append(inside / self.batch)
+        inside[:] = 0.0
+        if len(self.means) == MAX_BATCHES:
+            pairs = np.array(self.means)
+            self.means = list(0.5 * (pairs[0::2] + pairs[1::2]))
+            self.batch *= 2
+
+    def warm_batch(self, moves: Moves, steps: int) -> np.ndarray:
+        """Warm-up: so many steps; returns the terms' shares of them."""
+        self.advance(moves, steps)
+        inside = self.chain.record.inside
+        share = inside / steps
+        inside[:] = 0.0
+        return share
+
+    def forget_warmup(self) -> None:
+        """Start to count: nothing of warm-up is kept but the cache and the place."""
+        ch = self.chain
+        ch.record.sizes[:] = 0.0
+        ch.record.tried[:] = 0
+        ch.store.visits[:] = 0
+        ch.store.num[FORGOTTEN] = 0
+
+    def _grow_store(self, reserve: int) -> None:
+        store, state = self.chain.store, self.chain.state
+        capacity = len(store.log_posterior)
+        keep = None
+        if 2 * capacity <= self.max_models:
+            capacity = 2 * capacity
+        elif capacity < self.max_models:
+            capacity = self.max_models
+        else:
+            keep = better_half(store, int(state.num[ENTRY]))
+        capacity = max(capacity, 2 * reserve)
+        new, moved = resize(store, capacity, keep)
+        if state.num[ENTRY] >= 0:
+            state.num[ENTRY] = moved[state.num[ENTRY]]
+        self.chain = self.chain._replace(store=new)

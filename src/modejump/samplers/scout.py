@@ -1,0 +1,55 @@
+"""The scout of MJMCMC: best-first expansion, in pieces that fit a budget."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from modejump.kernels.chain import DONE
+from modejump.kernels.scout import expand
+from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, resize
+from modejump.problem import Problem
+from modejump.samplers.budget import Budget
+from modejump.samplers.runner import new_chain, with_more_room
+
+# The scout evaluates at most so many models,
+MOST_MODELS = 2**20
+# one for so many sampling steps of all chains together,
+STEPS_PER_MODEL = 10
+# and takes at most this share of a budget in seconds.
+TIME_SHARE = 0.1
+_FIRST_PIECE = 4096
+
+
+def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
+    """Expand the model space from the empty model, best first.
+
+    Parameters
+    ----------
+    problem : Problem
+        The target.
+    budget : Budget
+        Sets how many models are evaluated; the cache's memory bound counts too.
+    chains : int
+        How many chains will follow.
+    """
+    chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
+    words = chain.store.words.shape[1]
+    wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
+    until = np.inf
+    if budget.seconds is not None:
+        until = time.perf_counter() + TIME_SHARE * budget.seconds
+    else:
+        wanted = min(wanted, budget.sampling_steps() * chains // STEPS_PER_MODEL)
+    start = np.zeros(problem.n_terms, np.uint8)
+    heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(1, np.int64)
+    piece = min(wanted, _FIRST_PIECE)
+    while True:
+        while expand(problem.data, chain, heap, heap_size, start, piece) != DONE:
+            chain = with_more_room(chain)
+        if int(chain.store.num[COUNT]) < piece or piece >= wanted or time.perf_counter() > until:
+            return chain.store
+        piece = min(wanted, 2 * piece)
+        heap = np.concatenate([heap, np.zeros(piece - len(heap), np.int64)])
+        chain = chain._replace(store=resize(chain.store, piece)[0])
