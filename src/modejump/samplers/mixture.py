@@ -28,6 +28,8 @@ DEFAULT_WEIGHTS = {
 GOOD_JUMP_RATE = 0.02
 # Share of flips that choose any term alike, however certain it looks.
 UNIFORM_SHARE = 0.25
+# Estimated inclusion probabilities are kept so far from 0 and 1.
+CERTAIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -70,21 +72,11 @@ class Mixture:
         if not self.temperature > 0:
             raise InputError(f"temperature is {self.temperature!r}; give a positive number.")
 
-    def compile(self, problem: Problem, inclusion: np.ndarray | None = None, tried: np.ndarray | None = None) -> Moves:
-        """Settings for the compiled kernels.
-
-        Parameters
-        ----------
-        problem : Problem
-            The target.
-        inclusion : ndarray of shape (K,), optional
-            Inclusion probabilities as warm-up knows them: flips try uncertain terms more often.
-        tried : ndarray of shape (kernels, 2), optional
-            Proposals and acceptances of warm-up: kinds of mode jump that succeed get more of the jumps' weight.
-        """
+    def compile(self, problem: Problem) -> Moves:
+        """Settings for the compiled kernels before anything is learnt."""
         k = problem.n_terms
-        weights = self._weights(tried)
-        threshold, alias = alias_table(flip_weights(k, inclusion))
+        weights = self._weights(None)
+        threshold, alias = alias_table(np.ones(k))
         partner, cdf, ratio = partner_tables(problem)
         return Moves(
             np.cumsum(weights / weights.sum()),
@@ -100,6 +92,22 @@ class Mixture:
             int(self.delayed),
         )
 
+    def adapt(self, moves: Moves, inclusion: np.ndarray, tried: np.ndarray) -> Moves:
+        """The same settings with what warm-up has learnt.
+
+        Parameters
+        ----------
+        moves : Moves
+            Settings so far.
+        inclusion : ndarray of shape (K,)
+            Inclusion probabilities as warm-up knows them: flips try uncertain terms more often.
+        tried : ndarray of shape (kernels, 2)
+            Proposals and acceptances of warm-up: kinds of mode jump that succeed get more of the jumps' weight.
+        """
+        weights = self._weights(tried)
+        threshold, alias = alias_table(flip_weights(inclusion))
+        return moves._replace(cumulative=np.cumsum(weights / weights.sum()), threshold=threshold, alias=alias)
+
     def _weights(self, tried: np.ndarray | None) -> np.ndarray:
         """Weights asked for are kept as they are; the default ones move weight to jumps that succeed."""
         if self.weights is not None:
@@ -113,15 +121,11 @@ class Mixture:
         return weights
 
 
-def flip_weights(k: int, inclusion: np.ndarray | None) -> np.ndarray:
-    """How often a flip tries each term: in proportion to the standard deviation of its indicator, with a floor."""
-    if inclusion is None:
-        return np.ones(k)
-    spread = np.sqrt(inclusion * (1.0 - inclusion))
-    total = spread.sum()
-    if total <= 0:
-        return np.ones(k)
-    return (1.0 - UNIFORM_SHARE) * spread / total + UNIFORM_SHARE / k
+def flip_weights(inclusion: np.ndarray) -> np.ndarray:
+    """How often a flip tries each term: in proportion to its indicator's standard deviation, with a floor."""
+    p = np.clip(inclusion, CERTAIN, 1.0 - CERTAIN)
+    spread = np.sqrt(p * (1.0 - p))
+    return (1.0 - UNIFORM_SHARE) * spread / spread.sum() + UNIFORM_SHARE / len(p)
 
 
 def partner_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

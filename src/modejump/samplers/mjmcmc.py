@@ -128,7 +128,7 @@ class _Driver:
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
         for i in range(WARMUP_ROUNDS):
-            moves = self._adapted(learnt)
+            moves = self._adapted(moves, learnt)
             if seconds is not None:
                 until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
                 shares, steps = self._timed_round(moves, until)
@@ -138,14 +138,14 @@ class _Driver:
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
-        moves = self._adapted(learnt)
+        moves = self._adapted(moves, learnt)
         for r in self.runners:
             r.forget_warmup()
         return moves
 
-    def _adapted(self, learnt: np.ndarray) -> Moves:
+    def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
         tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
-        return self.mixture.compile(self.problem, np.clip(learnt, 1e-3, 1 - 1e-3), tried)
+        return self.mixture.adapt(moves, learnt, tried)
 
     def _timed_round(self, moves: Moves, until: float) -> tuple[list[np.ndarray], int]:
         """Warm-up steps until a moment, in growing pieces."""

@@ -1,0 +1,94 @@
+"""Bayesian variable selection and model discovery by mode jumping MCMC.
+
+Names are imported on first use, so that ``import modejump`` is fast. May import: everything.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "BGLMRegressor": "modejump.estimators.bglm",
+    "load": "modejump.estimators.stored",
+    "GPrior": "modejump.priors.coefficients",
+    "HyperG": "modejump.priors.coefficients",
+    "HyperGN": "modejump.priors.coefficients",
+    "JZS": "modejump.priors.coefficients",
+    "EBLocal": "modejump.priors.coefficients",
+    "BIC": "modejump.priors.coefficients",
+    "AIC": "modejump.priors.coefficients",
+    "Jeffreys": "modejump.priors.coefficients",
+    "Robust": "modejump.priors.coefficients",
+    "Intrinsic": "modejump.priors.coefficients",
+    "BetaPrime": "modejump.priors.coefficients",
+    "KnownVariance": "modejump.priors.coefficients",
+    "UniformPrior": "modejump.priors.models",
+    "BernoulliPrior": "modejump.priors.models",
+    "BetaBinomialPrior": "modejump.priors.models",
+    "Problem": "modejump.problem",
+    "Budget": "modejump.samplers.budget",
+    "InputError": "modejump.errors",
+    "ModejumpWarning": "modejump.errors",
+}
+
+__all__ = [
+    "AIC",
+    "BGLMRegressor",
+    "BIC",
+    "BernoulliPrior",
+    "BetaBinomialPrior",
+    "BetaPrime",
+    "Budget",
+    "EBLocal",
+    "GPrior",
+    "HyperG",
+    "HyperGN",
+    "InputError",
+    "Intrinsic",
+    "JZS",
+    "Jeffreys",
+    "KnownVariance",
+    "ModejumpWarning",
+    "Problem",
+    "Robust",
+    "UniformPrior",
+    "__version__",
+    "load",
+]
+
+if TYPE_CHECKING:
+    from modejump.errors import InputError, ModejumpWarning
+    from modejump.estimators.bglm import BGLMRegressor
+    from modejump.estimators.stored import load
+    from modejump.priors.coefficients import (
+        AIC,
+        BIC,
+        JZS,
+        BetaPrime,
+        EBLocal,
+        GPrior,
+        HyperG,
+        HyperGN,
+        Intrinsic,
+        Jeffreys,
+        KnownVariance,
+        Robust,
+    )
+    from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
+    from modejump.problem import Problem
+    from modejump.samplers.budget import Budget
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'modejump' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

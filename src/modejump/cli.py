@@ -1,0 +1,177 @@
+"""The command line. Commands import what they need when they run, so that ``--help`` is quick.
+
+May import: everything.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modejump.errors import InputError, ModejumpWarning
+
+app = typer.Typer(
+    name="modejump",
+    help="Bayesian variable selection: which covariates matter, with probabilities.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+# What Typer raises for a wrong option or argument, whichever library lies beneath it.
+_UsageError: Any = typer.BadParameter.__base__
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"modejump {metadata.version('modejump')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
+    target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
+    family: Annotated[str, typer.Option(help="Family of the response.")] = "gaussian",
+    algorithm: Annotated[str, typer.Option(help="auto, enumerate or mjmcmc.")] = "auto",
+    coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
+    model_prior: Annotated[
+        str, typer.Option(help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4.")
+    ] = "beta-binomial",
+    always_in: Annotated[str, typer.Option(metavar="A,B", help="Terms that are in every model.")] = "",
+    factors: Annotated[str, typer.Option(metavar="A,B", help="Columns that are factors.")] = "",
+    drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of case weights.")] = None,
+    formula: Annotated[str | None, typer.Option(help="Terms by formula, such as 'y ~ a + C(f) + a:b'.")] = None,
+    chains: Annotated[int, typer.Option(help="Chains of the sampler.")] = 4,
+    steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Sampling time.")] = None,
+    mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to store the run in.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+) -> int:
+    """Find out which columns of a table explain the target."""
+    from modejump.commands.fit import FitOptions, run_fit
+
+    finished = run_fit(
+        FitOptions(
+            data,
+            target,
+            family,
+            algorithm,
+            coef_prior,
+            model_prior,
+            _split(always_in),
+            _split(factors),
+            _split(drop),
+            weights,
+            formula,
+            chains,
+            steps,
+            seconds,
+            mcse,
+            jobs,
+            seed,
+            out,
+            force,
+            quiet,
+        )  # fmt: skip
+    )
+    return 0 if finished else INTERRUPTED
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory written by fit --out.")],
+    data: Annotated[Path, typer.Argument(metavar="NEW", help="Table with the covariates of new rows.")],
+    interval: Annotated[float | None, typer.Option(help="Level of prediction intervals, such as 0.9.")] = None,
+    kind: Annotated[str, typer.Option(help="bma (average over models), best or median.")] = "bma",
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.")] = None,
+) -> None:
+    """Predict the rows of a table by a stored run, as CSV."""
+    from modejump.commands.predict import run_predict
+
+    run_predict(run, data, interval, kind, out)
+
+
+@app.command()
+def demo(name: Annotated[str, typer.Argument(help="Which demonstration: diabetes.")] = "diabetes") -> None:
+    """Show the main job on data that come with scikit-learn."""
+    from modejump.commands.demo import run_demo
+
+    run_demo(name)
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _complain(text: str) -> None:
+    print(f"modejump: {' '.join(text.split())}", file=sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 2 on bad input, 130 when interrupted.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of the process by default.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ModejumpWarning)
+        show = warnings.showwarning
+
+        def brief(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            if issubclass(category, ModejumpWarning):
+                _complain(f"warning: {message}")
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = brief
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    status: Any
+    try:
+        status = app(args=None if argv is None else list(argv), prog_name="modejump", standalone_mode=False)
+    except InputError as error:
+        _complain(str(error))
+        return BAD_INPUT
+    except _UsageError as error:
+        text = error.format_message().rstrip(".")
+        _complain(f"{text[0].lower()}{text[1:]}; see modejump --help.")
+        return BAD_INPUT
+    except OSError as error:
+        _complain(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:
+        _complain("interrupted before the work was done.")
+    return status if isinstance(status, int) else 0

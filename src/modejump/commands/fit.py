@@ -1,0 +1,138 @@
+"""``modejump fit``: from a table in a file to a posterior on the terminal and in a directory."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from modejump.commands.files import need_columns, read_table
+from modejump.commands.priors import parse_coef_prior, parse_model_prior
+from modejump.commands.render import print_summary
+from modejump.errors import InputError, ModejumpWarning
+from modejump.estimators.bglm import BGLMRegressor
+from modejump.estimators.summary import summarise
+from modejump.samplers.budget import Budget
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What the user asked for."""
+
+    data: Path
+    target: str | None
+    family: str
+    algorithm: str
+    coef_prior: str
+    model_prior: str
+    always_in: tuple[str, ...]
+    factors: tuple[str, ...]
+    drop: tuple[str, ...]
+    weights: str | None
+    formula: str | None
+    chains: int
+    steps: int | None
+    seconds: float | None
+    mcse: float | None
+    jobs: int
+    seed: int
+    out: Path | None
+    force: bool
+    quiet: bool
+
+
+def run_fit(asked: FitOptions) -> bool:
+    """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
+    if asked.out is not None:
+        _refuse_overwrite(asked.out, asked.force)
+    estimator = BGLMRegressor(
+        family=asked.family,
+        coef_prior=parse_coef_prior(asked.coef_prior),
+        model_prior=parse_model_prior(asked.model_prior),
+        algorithm=asked.algorithm,
+        chains=asked.chains,
+        budget=_budget(asked),
+        always_in=asked.always_in,
+        n_jobs=asked.jobs,
+        random_state=asked.seed,
+        progress=False if asked.quiet else "auto",
+    )
+    frame = read_table(asked.data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModejumpWarning)
+        target = _fit_frame(estimator, frame, asked)
+    # Verdict and notes stand in the summary; without one they are all the user will hear.
+    shown = set() if asked.quiet else {str(estimator.verdict_), *estimator.posterior_.result.notes}
+    for warning in caught:
+        if str(warning.message) not in shown:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if asked.out is not None:
+        estimator.save(asked.out)
+    if not asked.quiet:
+        console = Console()
+        print_summary(summarise(estimator.posterior_), console, f"{target} in {asked.data.name}")
+        if asked.out is not None:
+            console.print(f"The run is stored in {asked.out}.", highlight=False)
+    return estimator.posterior_.result.finished
+
+
+def _budget(asked: FitOptions) -> Budget | None:
+    if asked.steps is None and asked.seconds is None and asked.mcse is None:
+        return None
+    return Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
+
+
+def _fit_frame(estimator: BGLMRegressor, frame: pd.DataFrame, asked: FitOptions) -> str:
+    """Fit on the table, by columns or by formula; returns the name of the response."""
+    need_columns(frame, asked.drop, "--drop")
+    need_columns(frame, asked.factors, "--factors")
+    for name in asked.factors:
+        frame[name] = frame[name].astype("category")
+    weights: Any = None
+    if asked.weights is not None:
+        need_columns(frame, [asked.weights], "--weights")
+        weights = frame[asked.weights]
+    unused = set(asked.drop) | ({asked.weights} if asked.weights is not None else set())
+    if asked.formula is not None:
+        formula = _whole_formula(asked.formula, asked.target)
+        estimator.fit_formula(formula, frame.drop(columns=list(unused)), sample_weight=weights)
+        return formula.partition("~")[0].strip()
+    if asked.target is None:
+        raise InputError("the response is missing; give --target COLUMN (or --formula).")
+    need_columns(frame, [asked.target], "--target")
+    if asked.target in unused or asked.target in asked.factors:
+        raise InputError(f"--target {asked.target!r} has another role too; a response is only that.")
+    columns = [name for name in frame.columns if name != asked.target and name not in unused]
+    _refuse_text(frame, columns)
+    estimator.fit(frame[columns], frame[asked.target], sample_weight=weights)
+    return asked.target
+
+
+def _whole_formula(formula: str, target: str | None) -> str:
+    if "~" not in formula:
+        if target is None:
+            raise InputError("the formula has no left side; write 'y ~ a + b', or give --target.")
+        return f"`{target}` ~ {formula}"
+    if target is not None and formula.partition("~")[0].strip().strip("`") != target:
+        raise InputError(f"--target {target!r} and the left side of --formula differ; give one of them.")
+    return formula
+
+
+def _refuse_text(frame: pd.DataFrame, columns: list[str]) -> None:
+    for name in columns:
+        column = frame[name]
+        if pd.api.types.is_object_dtype(column) or pd.api.types.is_string_dtype(column.dtype):
+            raise InputError(
+                f"column {name!r} holds text; add --factors {name} to enter it as a factor, or --drop {name}."
+            )
+
+
+def _refuse_overwrite(out: Path, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; give a directory.")
+    if out.is_dir() and any(out.iterdir()) and not force:
+        raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")

@@ -1,0 +1,179 @@
+"""Reading the options that estimators share: every option is honoured or refused in one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.utils import check_random_state
+
+from modejump.errors import InputError, ModejumpWarning
+from modejump.estimators.tables import column_name, response_values
+from modejump.samplers.budget import Budget
+from modejump.samplers.enumerate import MAX_TERMS
+
+ALGORITHMS = ("auto", "enumerate", "mjmcmc")
+# These search among nonlinear features, of which a list of given covariates has none.
+_NONLINEAR = ("gmjmcmc", "rgmjmcmc")
+# Up to so many terms "auto" enumerates: about a second of work, and an exact answer.
+AUTO_TERMS = 20
+
+
+def check_family(family: Any) -> None:
+    """Only the Gaussian family is available."""
+    if family != "gaussian":
+        raise InputError(f"family {family!r} is not available; so far there is only 'gaussian'.")
+
+
+def choose_algorithm(algorithm: Any, terms: int, budget: Any) -> str:
+    """The algorithm to run on a problem of so many terms.
+
+    Parameters
+    ----------
+    algorithm : str
+        As given to the estimator.
+    terms : int
+        Number of terms that may enter or leave.
+    budget : Budget or None
+        As given to the estimator; enumeration has no use for one.
+    """
+    if algorithm in _NONLINEAR:
+        raise InputError(
+            f"algorithm {algorithm!r} searches among nonlinear features, which this estimator does not have; "
+            "use 'auto', 'enumerate' or 'mjmcmc'."
+        )
+    if algorithm not in ALGORITHMS:
+        close = difflib.get_close_matches(str(algorithm), ALGORITHMS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(repr, ALGORITHMS))}."
+        raise InputError(f"algorithm {algorithm!r} does not exist; {hint}")
+    if algorithm == "auto":
+        return "enumerate" if terms <= AUTO_TERMS else "mjmcmc"
+    if algorithm == "enumerate":
+        if terms > MAX_TERMS:
+            raise InputError(
+                f"enumeration is offered up to {MAX_TERMS} terms and the data have {terms}; use algorithm='mjmcmc'."
+            )
+        if budget is not None:
+            raise InputError(
+                "a budget is for sampling, and algorithm='enumerate' evaluates every model once; leave the budget out."
+            )
+    return str(algorithm)
+
+
+def check_budget(budget: Any) -> Budget | None:
+    """A Budget, or None for the sampler's own."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be a modejump.Budget, such as Budget(steps=100_000); got {budget!r}.")
+    return budget
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_chains(chains: Any) -> int:
+    """A number of chains."""
+    if not _is_whole(chains) or chains < 1:
+        raise InputError(f"chains must be a whole number of at least 1; got {chains!r}.")
+    return int(chains)
+
+
+def count_workers(n_jobs: Any) -> int:
+    """Number of threads, by joblib's rules for n_jobs."""
+    if n_jobs is not None and not _is_whole(n_jobs):
+        raise InputError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
+    if n_jobs == 0:
+        raise InputError("n_jobs is 0, which means no worker at all; give 1 or more, or -1 for all cores.")
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+def draw_seed(random_state: Any) -> int:
+    """Entropy of the sampler's SeedSequence.
+
+    A whole number is used as it is; a generator gives one draw; None gives fresh entropy from the operating
+    system.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if _is_whole(random_state):
+        if random_state < 0:
+            raise InputError(f"random_state is {random_state}; give a whole number of at least 0.")
+        return int(random_state)
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise InputError(
+            f"random_state must be None, a whole number or a NumPy generator; got {random_state!r}."
+        ) from None
+
+
+def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """Case weights as numbers, with a warning where they look like something else."""
+    if sample_weight is None:
+        return None
+    values = response_values(sample_weight)
+    if values.shape != (rows,):
+        raise InputError(f"sample_weight has shape {values.shape} but X has {rows} rows; give one weight for each row.")
+    try:
+        weights = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("sample_weight holds values that are not numbers; give one number for each row.") from None
+    if not np.isfinite(weights).all():
+        row = int(np.argmax(~np.isfinite(weights)))
+        raise InputError(f"sample_weight is NaN or infinite in row {row} (counting from 0); give finite weights.")
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
+    if not weights.any():
+        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
+    total = weights.sum()
+    if (weights % 1 != 0).any() and abs(total - rows) > 0.01 * rows:
+        warnings.warn(
+            f"sample_weight counts cases, so these weights amount to {total:g} observations in {rows} rows; "
+            "where they only express relative precision, scale them to sum to the number of rows.",
+            ModejumpWarning,
+            stacklevel=3,
+        )
+    return weights
+
+
+def check_varies(y: np.ndarray, weights: np.ndarray | None) -> None:
+    """A response of one value has nothing to explain."""
+    used = y if weights is None else y[weights > 0]
+    if len(used) > 1 and np.ptp(used) == 0.0:
+        raise InputError("y is constant, so there is nothing to explain; check the target column.")
+
+
+def read_always_in(always_in: Any, terms: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """Names of the terms that are in every model, from names of terms or positions of columns.
+
+    Parameters
+    ----------
+    always_in : str, int, or sequence of them
+        As given to the estimator.
+    terms : sequence of str
+        Names of the terms.
+    columns : sequence of str
+        Names of the columns of the table.
+    """
+    given = [always_in] if isinstance(always_in, str) or _is_whole(always_in) else list(always_in or ())
+    names: list[str] = []
+    for item in given:
+        name = column_name(int(item), columns, "always_in") if _is_whole(item) else str(item)
+        if name not in terms and name in columns:
+            raise InputError(f"always_in names {name!r}, which is part of a group; name the group instead.")
+        if name not in terms:
+            raise InputError(
+                f"always_in names {name!r}, which is not a term; the terms are {', '.join(list(terms)[:8])}."
+            )
+        if name not in names:
+            names.append(name)
+    if len(names) == len(terms):
+        raise InputError("every term is always in, so there is nothing to select; leave some out of always_in.")
+    return tuple(names)

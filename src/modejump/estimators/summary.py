@@ -1,0 +1,194 @@
+"""The posterior on one page, as data for any renderer and as plain text."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modejump.posterior.posterior import Posterior
+
+WIDTH = 88
+BAR = 24
+SIZES = 8
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True)
+class FeatureLine:
+    """One term: its inclusion probability and, where it was sampled, the Monte Carlo standard error."""
+
+    name: str
+    probability: float
+    mcse: float | None
+
+    @property
+    def value(self) -> str:
+        """Probability, with its error where there is one."""
+        if self.mcse is None:
+            return f"{self.probability:.4f}"
+        error = "?" if np.isnan(self.mcse) else f"{self.mcse:.4f}"
+        return f"{self.probability:.4f} ± {error}"
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """One model: its probability and its terms."""
+
+    probability: float
+    features: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        """The terms in words."""
+        return " + ".join(self.features) if self.features else "(none of them)"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a page about a posterior says.
+
+    Attributes
+    ----------
+    facts : tuple of (str, str)
+        Data, priors and algorithm, each with a label.
+    verdict, level : str
+        Sentences about convergence, and their level.
+    features, models : tuple
+        The leading ones of each.
+    more_features : int
+        How many features are not listed.
+    sizes : tuple of (int, float)
+        The likely numbers of terms with their probabilities.
+    mean_size : float
+        Posterior mean of the number of terms.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    verdict: str
+    level: str
+    features: tuple[FeatureLine, ...]
+    more_features: int
+    models: tuple[ModelLine, ...]
+    sizes: tuple[tuple[int, float], ...]
+    mean_size: float
+
+    @property
+    def size_words(self) -> str:
+        """The mean number of terms, in words."""
+        return f"Terms in the model, {self.mean_size:.2f} on average"
+
+    def text(self) -> str:
+        """Plain text of at most 88 columns."""
+        indent = 2 + max(len(label) for label, _ in (*self.facts, ("verdict", "")))
+        lines = ["Bayesian variable selection", "=" * len("Bayesian variable selection")]
+        for label, value in (*self.facts, ("verdict", self.verdict)):
+            lines += textwrap.wrap(value, WIDTH, initial_indent=label.ljust(indent), subsequent_indent=" " * indent)
+        wide = min(max(len("feature"), *(len(f.name) for f in self.features)), WIDTH - BAR - 20)
+        values = max(len("probability"), *(len(f.value) for f in self.features))
+        lines += ["", f"{'feature':<{wide}}  {'probability':>{values}}"]
+        for f in self.features:
+            lines.append(f"{shorten(f.name, wide):<{wide}}  {f.value:>{values}}  {bar(f.probability)}".rstrip())
+        if self.more_features:
+            lines.append(f"... and {self.more_features} more")
+        lines += ["", "probability  model"]
+        for m in self.models:
+            head = f"{m.probability:>11.4f}  "
+            lines += textwrap.wrap(m.value, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        shown = ", ".join(f"{size}\N{NO-BREAK SPACE}({share:.3f})" for size, share in self.sizes)
+        lines += ["", *textwrap.wrap(f"{self.size_words}: {shown}.", WIDTH)]
+        return "\n".join(lines)
+
+
+def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summary:
+    """Collect the page.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What it is about.
+    features, models : int
+        How many of each to list.
+    """
+    table = posterior.inclusion
+    mcse = [None] * len(table) if posterior.exact else table["mcse"].tolist()
+    rows = list(zip(table.index.tolist(), table["probability"].tolist(), mcse))
+    leading = posterior.models(models)
+    sizes = posterior.size_distribution.to_numpy()
+    likely = np.sort(np.argsort(-sizes, kind="stable")[:SIZES])
+    return Summary(
+        facts=_facts(posterior),
+        verdict=str(posterior.verdict),
+        level=str(posterior.verdict.level),
+        features=tuple(FeatureLine(*row) for row in rows[:features]),
+        more_features=max(0, len(rows) - features),
+        models=tuple(ModelLine(p, f) for p, f in zip(leading["probability"].tolist(), leading["features"])),
+        sizes=tuple((int(k), float(sizes[k])) for k in likely if sizes[k] >= 0.0005),
+        mean_size=float(sizes @ np.arange(len(sizes))),
+    )
+
+
+def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
+    problem, result = posterior.problem, posterior.result
+    always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
+    data = f"{count(problem.rows)} rows"
+    if problem.data.n != problem.rows:
+        data = f"{problem.data.n:g} observations in {count(problem.rows)} distinct rows"
+    data += f", {count(problem.n_terms)} terms to select"
+    if problem.n_columns > problem.n_terms:
+        data += f" ({count(problem.n_columns)} columns)"
+    data += f"; always in: {', '.join(always)}" if always else "; no intercept"
+    if result.exact:
+        how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
+    else:
+        chains = 1 if result.batch_means is None else len(result.batch_means)
+        how = (
+            f"MJMCMC, {chains} chain{'s' if chains > 1 else ''}, {count(result.steps)} steps after "
+            f"{count(result.warmup_steps)} of warm-up, {result.warmup_seconds + result.seconds:.3g} s; "
+            f"{count(result.n_models)} distinct models evaluated"
+        )
+    g = problem.data.par[0] if problem.coef_prior.name == "g" else None
+    return (
+        ("data", data),
+        ("coefficients", describe_prior(problem.coef_prior, g=g)),
+        ("models", describe_prior(problem.model_prior)),
+        ("algorithm", how),
+        *(("note", note) for note in result.notes),
+    )
+
+
+def describe_prior(prior: Any, **known: Any) -> str:
+    """A prior's name with its parameters; ``known`` fills those that were left to the data."""
+    values = {f.name: getattr(prior, f.name) for f in dataclasses.fields(prior)}
+    for name, value in known.items():
+        if name in values and values[name] is None:
+            values[name] = value
+    given = {name: value for name, value in values.items() if value is not None}
+    inside = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in given.items())
+    return f"{prior.name} ({inside})" if inside else str(prior.name)
+
+
+def count(number: int) -> str:
+    """A whole number with spaces between thousands."""
+    return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def bar(share: float, width: int = BAR) -> str:
+    """A bar of block characters.
+
+    Examples
+    --------
+    >>> bar(0.5, width=4)
+    '██'
+    """
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[rest] if rest else "")
+
+
+def shorten(name: str, width: int) -> str:
+    """A name cut to a width."""
+    return name if len(name) <= width else name[: width - 1] + "…"

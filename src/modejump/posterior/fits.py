@@ -1,0 +1,194 @@
+"""The models that stand for the posterior in prediction, and the least-squares fit behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from modejump.errors import InputError
+from modejump.kernels.evaluate import evaluate_member
+from modejump.priors.models import UniformPrior
+from modejump.problem import Problem
+from modejump.samplers.result import SamplerResult
+
+# Prediction averages over the leading models that hold this share of the posterior ...
+MASS = 0.999
+# ... and over at most this many models.
+MAX_MODELS = 2000
+
+
+class KeptModels(NamedTuple):
+    """Models that stand for the posterior.
+
+    Attributes
+    ----------
+    words : ndarray of uint64, shape (m, W)
+        The models as bit sets.
+    weight : ndarray of shape (m,)
+        Their weights; the sum is one.
+    resid : ndarray of shape (m,)
+        Residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient.
+    mass : float
+        Posterior mass that these models stand for.
+    """
+
+    words: np.ndarray
+    weight: np.ndarray
+    resid: np.ndarray
+    mass: float
+
+
+class Fit(NamedTuple):
+    """Least-squares fit of one model in standardised columns.
+
+    ``root @ root.T`` is the inverse of the model's Gram matrix, so ``|z @ root|^2`` is a row's leverage.
+    """
+
+    columns: np.ndarray
+    coef: np.ndarray
+    root: np.ndarray
+
+
+def model_probabilities(result: SamplerResult) -> np.ndarray:
+    """Valid estimate of each kept model's probability: exact after enumeration, otherwise by frequency.
+
+    Without any sampling step (a run stopped in warm-up) the probabilities are renormalised over what was
+    evaluated.
+    """
+    if result.exact or result.steps == 0:
+        return np.exp(result.models.log_posterior - result.log_evidence)
+    return result.models.visits / result.steps
+
+
+def keep_models(
+    problem: Problem, result: SamplerResult, max_models: int = MAX_MODELS, mass: float = MASS
+) -> KeptModels:
+    """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
+
+    Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other
+    half to a systematic sample of the rest, each carrying the same share of the rest's mass. So a posterior
+    spread over very many models is thinned, not cut off: what is left out is represented by its neighbours in
+    the list.
+    """
+    probability = model_probabilities(result)
+    probability = np.where(np.isfinite(result.models.log_posterior), probability, 0.0)
+    order = np.argsort(-probability, kind="stable")
+    order = order[probability[order] > 0.0]
+    if len(order) == 0:
+        raise InputError("no model with positive probability was found, so there is nothing to predict from.")
+    held = np.cumsum(probability[order])
+    needed = min(int(np.searchsorted(held, mass)) + 1, len(order))
+    if needed <= max_models:
+        rows, weight, share = order[:needed], probability[order[:needed]], held[needed - 1]
+    else:
+        lead = max_models // 2
+        tail, count = _systematic(probability[order[lead:]], max_models - lead)
+        rest = held[-1] - held[lead - 1] if lead else held[-1]
+        rows = np.concatenate([order[:lead], order[lead:][tail]])
+        weight = np.concatenate([probability[order[:lead]], rest * count / count.sum()])
+        share = held[-1]
+    words = np.ascontiguousarray(result.models.words[rows])
+    resid = residual_shares(problem, [members_of(row) for row in words])
+    fit = resid >= 0.0
+    return KeptModels(words[fit], weight[fit] / weight[fit].sum(), resid[fit], float(min(share, 1.0)))
+
+
+def _systematic(probability: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows drawn at equal steps of the cumulative probability, and how often each was hit."""
+    held = np.cumsum(probability)
+    marks = (np.arange(size) + 0.5) * (held[-1] / size)
+    return np.unique(np.minimum(np.searchsorted(held, marks), len(held) - 1), return_counts=True)
+
+
+def single_model(problem: Problem, members: Sequence[int]) -> KeptModels:
+    """One model with all the weight, for predictions of the best or the median probability model."""
+    words = np.zeros((1, max(1, -(-problem.n_terms // 64))), np.uint64)
+    for j in members:
+        words[0, j // 64] |= np.uint64(1) << np.uint64(j % 64)
+    return KeptModels(words, np.ones(1), residual_shares(problem, [members]), float("nan"))
+
+
+def members_of(words: np.ndarray) -> list[int]:
+    """Indices of the terms in one bit set."""
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits).tolist()
+
+
+def model_columns(problem: Problem, members: Sequence[int]) -> np.ndarray:
+    """Candidate columns of the terms of a model, ascending."""
+    first = problem.data.first
+    parts = [np.arange(first[t], first[t + 1]) for t in sorted(members)]
+    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
+
+
+def _check_known(problem: Problem, members: Sequence[int], columns: np.ndarray) -> None:
+    """A saved run of very many columns keeps the products of some of them only; the others are NaN."""
+    if np.isnan(problem.data.gram[columns, columns]).any():
+        names = ", ".join(problem.names[t] for t in members)
+        raise InputError(
+            f"the saved run does not hold what the model {{{names}}} needs, because its leading models lack "
+            "some of these terms; fit again to evaluate it."
+        )
+
+
+def residual_shares(problem: Problem, models: Sequence[Sequence[int]]) -> np.ndarray:
+    """``RSS(M)/RSS(base)`` by the canonical evaluation, -1.0 where a design is rank deficient."""
+    # Under a uniform prior every model is evaluated, whatever size or heredity the model prior allows.
+    data = problem.data._replace(prior=UniformPrior().compile(problem.n_terms).arrays)
+    out = np.empty(len(models))
+    for i, members in enumerate(models):
+        _check_known(problem, members, model_columns(problem, members))
+        member = np.zeros(problem.n_terms, np.uint8)
+        member[list(members)] = 1
+        _, out[i] = evaluate_member(data, member)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def invert_root(gram, corr, cols, coef, root):
+    """Inverse Cholesky factor, transposed, of the Gram matrix of ``cols``, and the coefficients.
+
+    ``root`` starts at zero. Written out because calls of LAPACK on thousands of small matrices spend their
+    time waking threads.
+    """
+    k = len(cols)
+    lower = np.zeros((k, k))
+    for i in range(k):
+        for j in range(i + 1):
+            t = gram[cols[i], cols[j]]
+            for m in range(j):
+                t -= lower[i, m] * lower[j, m]
+            lower[i, j] = np.sqrt(t) if i == j else t / lower[j, j]
+    for j in range(k):
+        root[j, j] = 1.0 / lower[j, j]
+        for i in range(j + 1, k):
+            t = 0.0
+            for m in range(j, i):
+                t -= lower[i, m] * root[j, m]
+            root[j, i] = t / lower[i, i]
+    coef[:] = 0.0
+    for i in range(k):
+        t = 0.0
+        for j in range(i + 1):
+            t += root[j, i] * corr[cols[j]]
+        for j in range(i + 1):
+            coef[j] += root[j, i] * t
+
+
+def invert_root_plain(gram: np.ndarray, corr: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Plain twin of :func:`invert_root`: coefficients and root."""
+    root = np.linalg.inv(np.linalg.cholesky(gram[np.ix_(cols, cols)])).T
+    return root @ (root.T @ corr[cols]), root
+
+
+def fit_model(problem: Problem, members: Sequence[int]) -> Fit:
+    """Standardised coefficients of a model of full rank and the root of its inverse Gram matrix."""
+    columns = model_columns(problem, members)
+    _check_known(problem, members, columns)
+    k = len(columns)
+    fit = Fit(columns, np.zeros(k), np.zeros((k, k)))
+    invert_root(problem.data.gram, problem.data.corr, columns, fit.coef, fit.root)
+    return fit

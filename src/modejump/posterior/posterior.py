@@ -1,0 +1,253 @@
+"""The posterior: what the evaluated models and the chains say about terms, models and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from modejump.errors import InputError
+from modejump.likelihoods.gaussian import log_marginal
+from modejump.posterior.diagnostics import Diagnostics, diagnose
+from modejump.posterior.fits import (
+    KeptModels,
+    keep_models,
+    members_of,
+    model_columns,
+    model_probabilities,
+    residual_shares,
+    single_model,
+)
+from modejump.problem import Problem
+from modejump.samplers.result import SamplerResult
+
+if TYPE_CHECKING:
+    from modejump.posterior.predict import Predictor
+    from modejump.posterior.verdict import Verdict
+
+KINDS = ("bma", "best", "median")
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Posterior over the models of one problem.
+
+    Attributes
+    ----------
+    problem : Problem
+        Data and priors.
+    result : SamplerResult
+        Evaluated models and the record of the chains.
+    kept : mapping of str to KeptModels, optional
+        For a posterior read from a file: the models behind each kind of prediction, chosen when it was saved.
+    """
+
+    problem: Problem
+    result: SamplerResult
+    kept: Mapping[str, KeptModels] | None = None
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics | None:
+        """Frequency, Monte Carlo error, effective sample size and R-hat of each term; None without chains."""
+        means = self.result.batch_means
+        if self.result.exact or means is None or means.shape[1] == 0:
+            return None
+        return diagnose(means, self.result.batch_length)
+
+    @property
+    def frequency(self) -> np.ndarray | None:
+        """Share of the sampling steps during which each term was in; None without chains."""
+        return None if self.diagnostics is None else self.diagnostics.frequency
+
+    @property
+    def renormalised(self) -> np.ndarray:
+        """Inclusion probabilities renormalised over the models evaluated; exact after enumeration."""
+        return self.result.renormalised
+
+    @property
+    def probability(self) -> np.ndarray:
+        """Valid estimate of each inclusion probability, in the order of ``problem.names``.
+
+        Exact after enumeration, otherwise the frequency; renormalised only where not one batch was sampled.
+        """
+        return self.renormalised if self.frequency is None else self.frequency
+
+    @property
+    def max_difference(self) -> float:
+        """Largest difference between frequency and renormalised estimate over the terms; 0 without chains."""
+        if self.frequency is None or self.problem.n_terms == 0:
+            return 0.0
+        return float(np.abs(self.frequency - self.renormalised).max())
+
+    @property
+    def exact(self) -> bool:
+        """Whether all models were enumerated, so that every probability is exact."""
+        return self.result.exact
+
+    @property
+    def n_models(self) -> int:
+        """Number of distinct models evaluated."""
+        return self.result.n_models
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the sum of exp(log posterior) over the distinct models evaluated."""
+        return self.result.log_evidence
+
+    @property
+    def steps_per_second(self) -> float:
+        """Sampling steps of all chains (or models, for enumeration) per second of wall time."""
+        return self.result.steps_per_second
+
+    @cached_property
+    def inclusion(self) -> pd.DataFrame:
+        """Inclusion probabilities, best first, indexed by term name.
+
+        Columns: ``probability`` (exact or frequency), ``mcse``, ``ess``, ``r_hat``, ``renormalised`` and
+        ``complexity``. After enumeration the error is 0, the effective size infinite, and R-hat NaN because
+        there are no chains. Terms that are always in are part of every model and have no row. Ties keep the
+        order of the terms. See :func:`modejump.posterior.diagnostics.diagnose` for the columns of a sampled
+        run.
+        """
+        terms = self.problem.n_terms
+        if self.diagnostics is not None:
+            mcse, ess, r_hat = self.diagnostics.mcse, self.diagnostics.ess, self.diagnostics.r_hat
+        else:
+            sure = 0.0 if self.exact else np.nan
+            mcse, r_hat = np.full(terms, sure), np.full(terms, np.nan)
+            ess = np.full(terms, np.inf if self.exact else np.nan)
+        frame = pd.DataFrame(
+            {
+                "probability": self.probability,
+                "mcse": mcse,
+                "ess": ess,
+                "r_hat": r_hat,
+                "renormalised": self.renormalised,
+                "complexity": np.ones(terms, np.int64),
+            },
+            index=pd.Index(self.problem.names, name="feature", dtype=object),
+        )
+        return frame.iloc[np.argsort(-self.probability, kind="stable")]
+
+    def models(self, limit: int | None = 1000) -> pd.DataFrame:
+        """The models held, best first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows at most; None for all models held.
+
+        Returns
+        -------
+        DataFrame
+            ``features`` (names of the terms chosen; those always in are understood), ``log_posterior``
+            (``log p(M) + log p(y|M) - log p(y|base)``), ``probability`` (exact, or share of the sampling
+            steps), ``renormalised`` over the models evaluated, and ``size``.
+        """
+        if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
+            raise InputError(f"limit must be a whole number of at least 1 or None for all models; got {limit!r}.")
+        table = self.result.models
+        rows = len(table) if limit is None else min(int(limit), len(table))
+        features = [self._names_of(members_of(words)) for words in table.words[:rows]]
+        log_posterior = table.log_posterior[:rows]
+        return pd.DataFrame(
+            {
+                "features": pd.Series(features, dtype=object),
+                "log_posterior": log_posterior,
+                "probability": model_probabilities(self.result)[:rows],
+                "renormalised": np.exp(log_posterior - self.log_evidence),
+                "size": np.array([len(f) for f in features], dtype=np.int64),
+            }
+        )
+
+    def _names_of(self, members: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.problem.names[j] for j in members)
+
+    @cached_property
+    def size_distribution(self) -> pd.Series:
+        """Posterior of the number of terms in the model (those always in not counted)."""
+        values = self.result.size_distribution
+        index = pd.RangeIndex(len(values), name="size")
+        return pd.Series(values, index=index, name="probability")
+
+    def best_model(self) -> tuple[str, ...]:
+        """Names of the terms in the most probable model (those always in are understood)."""
+        return self._names_of(self._members("best"))
+
+    def median_model(self) -> tuple[str, ...]:
+        """Names of the terms with inclusion probability of at least 1/2: the median probability model."""
+        return self._names_of(self._members("median"))
+
+    def _members(self, kind: str) -> list[int]:
+        if kind == "best":
+            return members_of(self.result.models.words[0])
+        return np.flatnonzero(self.probability >= 0.5).tolist()
+
+    def log_marginal_likelihood(self, features: Sequence[str]) -> float:
+        """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient."""
+        members = self.problem.index_of(features)
+        resid = self._stored_resid(members)
+        if resid is None:
+            resid = float(residual_shares(self.problem, [members])[0])
+        if resid < 0.0:
+            return float("-inf")
+        data = self.problem.data
+        return float(
+            log_marginal(data.code, data.par, data.n, data.base, len(model_columns(self.problem, members)), resid)
+        )
+
+    def _stored_resid(self, members: list[int]) -> float | None:
+        """Residual share saved with the run: without its rows a near-perfect fit cannot be refined."""
+        for models in (self.kept or {}).values():
+            for words, resid in zip(models.words, models.resid, strict=True):
+                if members_of(words) == members:
+                    return float(resid)
+        return None
+
+    def kept_models(self, kind: str = "bma") -> KeptModels:
+        """The models behind a kind of prediction: "bma" (average), "best", or "median"."""
+        if kind not in KINDS:
+            raise InputError(f"kind must be one of 'bma', 'best' and 'median'; got {kind!r}.")
+        if kind not in self._kept:
+            if kind == "bma":
+                self._kept[kind] = keep_models(self.problem, self.result)
+            else:
+                self._kept[kind] = single_model(self.problem, self._members(kind))
+        return self._kept[kind]
+
+    @cached_property
+    def _kept(self) -> dict[str, KeptModels]:
+        return dict(self.kept or {})
+
+    @cached_property
+    def _predictors(self) -> dict[str, Predictor]:
+        return {}
+
+    def predictor(self, kind: str = "bma") -> Predictor:
+        """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model."""
+        from modejump.posterior.predict import Predictor
+
+        if kind not in self._predictors:
+            self._predictors[kind] = Predictor.build(self, kind)
+        return self._predictors[kind]
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What can be said about convergence, in plain sentences, with a level."""
+        from modejump.posterior.verdict import verdict
+
+        return verdict(self)
+
+    def to_arviz(self) -> Any:
+        """The chains as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
+
+        The group ``posterior`` holds ``inclusion`` with dimensions chain, draw and feature: one draw is one
+        batch of steps, its value the share of the batch during which the term was in.
+        """
+        from modejump.posterior.export import to_arviz
+
+        return to_arviz(self)

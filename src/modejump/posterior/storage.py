@@ -1,0 +1,270 @@
+"""Runs on disk: JSON and plain arrays, readable by anything, never pickled.
+
+A run is a directory. ``run.json`` holds names, priors, settings and the digest of ``posterior.npz``, which
+holds the arrays; ``inclusion.csv`` and ``models.csv`` are for people. The training rows are never stored:
+prediction needs only the Gram matrix, the loadings on the base and the like. A problem of very many columns
+keeps the part of its Gram matrix that the models kept for prediction use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.likelihoods import make_table
+from modejump.posterior.fits import KeptModels, members_of, model_columns
+from modejump.posterior.posterior import KINDS, Posterior
+from modejump.posterior.predict import base_factor
+from modejump.priors.coefficients import coef_prior_from_dict
+from modejump.priors.models import model_prior_from_dict
+from modejump.problem import Columns, Problem, ProblemData
+from modejump.samplers.result import ModelTable, SamplerResult
+
+FORMAT = "modejump run"
+FORMAT_VERSION = 1
+JSON_NAME, ARRAYS_NAME = "run.json", "posterior.npz"
+# Leading models written, besides those that prediction uses.
+STORED_MODELS = 10_000
+# Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
+WHOLE_GRAM = 1024
+# Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
+_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns"))
+
+
+def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
+    """Write a posterior to a directory, which is made where it is missing.
+
+    Files appear under their names only when complete, and ``run.json``, which vouches for the arrays, comes
+    last.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What to write.
+    directory : path
+        Where to write it; a run that is there already is replaced.
+    extra : mapping, optional
+        Anything more to keep, made of what JSON can hold.
+    """
+    folder = Path(directory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but a run is saved as a directory; give another path.")
+    folder.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **_arrays(posterior))
+    blob = buffer.getvalue()
+    about = _about(posterior) | {"digest": hashlib.sha256(blob).hexdigest(), "extra": dict(extra or {})}
+    text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False)
+    models = posterior.models()
+    models["features"] = [" + ".join(f) for f in models["features"]]
+    _write(folder / ARRAYS_NAME, blob)
+    _write(folder / "inclusion.csv", posterior.inclusion.to_csv().encode())
+    _write(folder / "models.csv", models.to_csv(index=False).encode())
+    _write(folder / JSON_NAME, text.encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file under another name first, so that nobody ever sees half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _about(posterior: Posterior) -> dict[str, Any]:
+    """Everything that is not an array."""
+    problem, result = posterior.problem, posterior.result
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "modejump_version": _package_version(),
+        "problem": {
+            "names": list(problem.names),
+            "always_in": list(problem.always_in),
+            "intercept": bool(problem.intercept),
+            "coef_prior": problem.coef_prior.to_dict(),
+            "model_prior": problem.model_prior.to_dict(),
+            "base_rss": float(problem.base_rss),
+            "rows": int(problem.rows),
+        },
+        "result": {
+            name: _jsonable(value)
+            for name, value in _fields(result)
+            if name != "models" and not isinstance(value, np.ndarray)
+        }
+        # Models beyond the bound count as forgotten in what is loaded.
+        | {"forgotten_visits": int(result.forgotten_visits + result.models.visits[STORED_MODELS:].sum())},
+        "verdict": {"level": posterior.verdict.level, "text": str(posterior.verdict)},
+    }
+
+
+def _fields(record: Any) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(record, field.name)) for field in dataclasses.fields(record)]
+
+
+def _jsonable(value: Any) -> Any:
+    """A value made of what JSON holds, with NumPy numbers as plain ones."""
+    if isinstance(value, Mapping):
+        return {str(name): _jsonable(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_jsonable(part) for part in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _package_version() -> str:
+    try:
+        return metadata.version("modejump")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
+    """The arrays of a run: models, chains, and the sufficient statistics of the data."""
+    problem, result = posterior.problem, posterior.result
+    data, columns = problem.data, problem.data.columns
+    kept = {kind: posterior.kept_models(kind) for kind in KINDS}
+    stored = _stored_columns(problem, kept)
+    block = data.gram[np.ix_(stored, stored)]
+    arrays = {
+        "loading": columns.loading,
+        "scale": columns.scale,
+        "base_coef": problem.base_coef,
+        "base_factor": base_factor(problem),
+        "parent_start": data.prior.parent_start,
+        "parent_index": data.prior.parent_index,
+        "gram_columns": stored,
+        "gram_triangle": block[np.tril_indices(len(stored))],
+    }
+    arrays |= {f"models_{name}": value[:STORED_MODELS] for name, value in _fields(result.models)}
+    arrays |= {f"result_{name}": value for name, value in _fields(result) if isinstance(value, np.ndarray)}
+    for name in _PLAIN_DATA:
+        arrays[f"data_{name}"] = np.asarray(getattr(data, name))
+    for kind, models in kept.items():
+        for field, value in models._asdict().items():
+            arrays[f"{kind}_{field}"] = np.asarray(value)
+    return arrays
+
+
+def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndarray:
+    """Columns whose products are stored: all, or where there are very many those that prediction uses."""
+    if problem.n_columns <= WHOLE_GRAM:
+        # A run that was itself read from a file may know some columns only.
+        return np.flatnonzero(~np.isnan(np.diag(problem.data.gram)))
+    used = [model_columns(problem, members_of(words)) for models in kept.values() for words in models.words]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+
+
+def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, Any]]:
+    """Read a posterior that :func:`save_run` wrote, and what was kept with it.
+
+    The posterior predicts as the one saved did. It holds no training rows; its table holds the 10 000 leading
+    models.
+    """
+    folder = Path(directory)
+    about, blob = _read(folder)
+    damaged = InputError(f"the saved run {folder} is damaged or incomplete; save it again.")
+    if hashlib.sha256(blob).hexdigest() != about.get("digest"):
+        raise damaged
+    try:
+        with np.load(io.BytesIO(blob), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        problem = _problem(about["problem"], arrays)
+        result = _result(about["result"], arrays)
+        kept = {
+            kind: KeptModels(
+                arrays[f"{kind}_words"],
+                arrays[f"{kind}_weight"],
+                arrays[f"{kind}_resid"],
+                float(arrays[f"{kind}_mass"]),
+            )
+            for kind in KINDS
+        }
+        return Posterior(problem, result, kept), dict(about["extra"])
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, zipfile.BadZipFile):
+        raise damaged from None
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """Contents of the two files, after a look at the format."""
+    try:
+        about = json.loads((folder / JSON_NAME).read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(
+            f"{folder} is not a saved run: it has no readable {JSON_NAME}; give a directory that save wrote."
+        ) from None
+    except ValueError:
+        raise InputError(f"the saved run {folder} is damaged: {JSON_NAME} is not valid JSON; save it again.") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise InputError(f"{folder / JSON_NAME} was not written by modejump; give the directory that save wrote.")
+    version = about.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InputError(
+            f"the saved run {folder} has format {version} (of modejump {about.get('modejump_version')}), but "
+            f"this modejump reads formats up to {FORMAT_VERSION}; upgrade modejump."
+        )
+    try:
+        return about, (folder / ARRAYS_NAME).read_bytes()
+    except OSError:
+        raise InputError(f"the saved run {folder} is incomplete: {ARRAYS_NAME} is missing; save it again.") from None
+
+
+def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Problem:
+    """The problem without its rows. Columns whose products were not stored have NaN on the diagonal."""
+    names, always_in = tuple(about["names"]), tuple(about["always_in"])
+    coef_prior = coef_prior_from_dict(about["coef_prior"])
+    model_prior = model_prior_from_dict(about["model_prior"])
+    start, index = arrays["parent_start"], arrays["parent_index"]
+    parents = [index[start[j] : start[j + 1]].tolist() for j in range(len(names))]
+    compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=always_in)
+    plain = {name: arrays[f"data_{name}"] for name in _PLAIN_DATA}
+    values: dict[str, Any] = {name: a.item() if a.ndim == 0 else a for name, a in plain.items()}
+    p, base = len(arrays["scale"]), values["base"]
+    stored = arrays["gram_columns"]
+    block = np.zeros((len(stored), len(stored)))
+    block[np.tril_indices(len(stored))] = arrays["gram_triangle"]
+    gram = np.zeros((p, p))
+    np.fill_diagonal(gram, np.nan)
+    gram[np.ix_(stored, stored)] = block + np.tril(block, -1).T
+    # The triangular factor of the base stands in for its rows: the leverages are the same.
+    columns = Columns(
+        np.empty((0, p)),
+        arrays["base_factor"],
+        arrays["loading"],
+        arrays["scale"],
+        np.ones(base),
+        np.empty(0),
+    )
+    table = make_table(coef_prior.code, values["par"], values["n"], base, values["max_cols"])
+    data = ProblemData(gram=gram, table=table, prior=compiled.arrays, columns=columns, **values)
+    return Problem(
+        names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
+        arrays["base_coef"], about["rows"],
+    )  # fmt: skip
+
+
+def _result(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SamplerResult:
+    table = ModelTable(**_with_prefix(arrays, "models_"))
+    fields: dict[str, Any] = {**about, **_with_prefix(arrays, "result_")}
+    fields["acceptance"] = {name: (int(a), int(b)) for name, (a, b) in about["acceptance"].items()}
+    fields["notes"] = tuple(about["notes"])
+    return SamplerResult(models=table, **fields)
+
+
+def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

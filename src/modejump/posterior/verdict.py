@@ -1,0 +1,181 @@
+"""A verdict on convergence in plain sentences, for people who do not read diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from modejump.posterior.diagnostics import APART, Diagnostics
+
+if TYPE_CHECKING:
+    from modejump.posterior.posterior import Posterior
+
+# Levels from best to worst.
+LEVELS = ("exact", "good", "doubtful", "bad")
+# R-hat above this (an effective sample of about fifty in a half chain) leaves doubt.
+UNSURE = 1.01
+# Among thousands of terms some rare one always looks unmixed. Its R-hat counts only where the frequency is in
+# play: between these bounds, or with a Monte Carlo error that touches the second decimal.
+_RARE = 0.01
+_SETTLED = 0.002
+# Monte Carlo errors above this leave the second decimal in doubt.
+COARSE = 0.01
+# Frequency and renormalised estimates further apart than this, and than four Monte Carlo errors, disagree.
+DISAGREE = 0.05
+_ERRORS = 4.0
+
+
+class Verdict(str):
+    """A verdict: text of one to four sentences, with ``level`` "exact", "good", "doubtful" or "bad"."""
+
+    level: str
+
+    def __new__(cls, text: str, level: str) -> Verdict:
+        """A text with its level."""
+        self = super().__new__(cls, text)
+        self.level = level
+        return self
+
+    def __reduce__(self) -> tuple[type[Verdict], tuple[str, str]]:
+        """What a copy is made from; without it neither copy nor pickle knows the level."""
+        return Verdict, (str(self), self.level)
+
+
+def verdict(posterior: Posterior) -> Verdict:
+    """Say how far the probabilities of this posterior may be trusted.
+
+    Returns
+    -------
+    Verdict
+        A string with the attribute ``level``: "exact" after enumeration; "good" where chains agree with each
+        other and with the renormalised estimate; "doubtful" where R-hat exceeds 1.01, a Monte Carlo error
+        exceeds 0.01, the two estimates differ by more than 0.05 and four Monte Carlo errors, or the run was
+        interrupted; "bad" where chains sit apart (R-hat above 1.05) or nothing was sampled. Terms that are
+        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat.
+    """
+    result = posterior.result
+    if result.exact:
+        all_models = f"All {_count(result.n_models)} models were"
+        start = "The only possible model was" if result.n_models == 1 else all_models
+        return Verdict(f"{start} evaluated: the probabilities are exact.", "exact")
+    d = posterior.diagnostics
+    if d is None:
+        text = (
+            f"No sampling step was recorded, so the probabilities are renormalised over the "
+            f"{_count(result.n_models)} models evaluated in warm-up and carry no error estimate; run longer."
+        )
+        return Verdict(text, "bad")
+    names = posterior.problem.names
+    parts = [
+        _agreement(posterior, d),
+        _chains(d, names),
+        _constant(d, names),
+        _unfinished(result.finished),
+    ]
+    level = max((level for _, level in parts), key=LEVELS.index)
+    return Verdict(" ".join(text for text, _ in parts if text), level)
+
+
+def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
+    """Frequencies against renormalised estimates."""
+    result = posterior.result
+    assert result.batch_means is not None
+    chains = result.batch_means.shape[0]
+    start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''}, frequencies"
+    if len(d.frequency) == 0:
+        return f"{start} have nothing to count, because no term can enter or leave.", "good"
+    gap = np.abs(d.frequency - posterior.renormalised)
+    at = int(np.argmax(gap))
+    outside = (gap > DISAGREE) & (gap > _ERRORS * np.nan_to_num(d.mcse))
+    if outside.any():
+        at = int(np.argmax(np.where(outside, gap, -1.0)))
+    word = "disagree" if outside.any() else "agree"
+    errors = _in_errors(gap[at], d.mcse[at])
+    text = (
+        f"{start} {word} with estimates renormalised over {_count(result.n_models)} models: "
+        f"the largest difference is {gap[at]:.2g} ({posterior.problem.names[at]}{errors})."
+    )
+    if outside.any():
+        text = text[:-1] + ", so part of the posterior may not have been found."
+    return text, "doubtful" if outside.any() else "good"
+
+
+def _in_errors(gap: float, mcse: float) -> str:
+    if gap == 0.0:
+        return ""
+    return f", {gap / mcse:.1f} Monte Carlo errors" if mcse > 0.0 else ", whose frequency has no variation"
+
+
+def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
+    """R-hat, effective sample size and Monte Carlo error; silent on terms that never changed."""
+    varied = (d.frequency > 0.0) & (d.frequency < 1.0)
+    rare = np.minimum(d.frequency, 1.0 - d.frequency) < _RARE
+    in_play = varied & ~(rare & (d.mcse <= _SETTLED))
+    apart = np.flatnonzero(in_play & (d.r_hat > APART))
+    if len(apart):
+        apart = apart[np.argsort(-d.r_hat[apart], kind="stable")]
+        worst = d.r_hat[apart[0]]
+        how = "chains that never left where they were" if np.isinf(worst) else f"R-hat up to {worst:.2f}"
+        text = (
+            f"The chains sit apart on {_list(names, apart)} ({how}): these frequencies are not to be "
+            "trusted; run longer."
+        )
+        return text, "bad"
+    if not varied.any():
+        return "", "good"
+    if not in_play.any():
+        return (
+            f"The Monte Carlo error is at most {d.mcse.max():.2g} ({names[int(np.argmax(d.mcse))]}).",
+            "good",
+        )
+    r_hat = np.where(in_play, np.nan_to_num(d.r_hat, nan=1.0), 0.0)
+    ess = np.where(in_play, np.nan_to_num(d.ess, nan=np.inf), np.inf)
+    mcse = np.where(in_play, np.nan_to_num(d.mcse, nan=np.inf), 0.0)
+    r, e, m = int(np.argmax(r_hat)), int(np.argmin(ess)), int(np.argmax(mcse))
+    if np.isinf(mcse[m]):
+        return "There are too few batches to judge the chains by; run longer.", "bad"
+    text = (
+        f"R-hat is at most {r_hat[r]:.3f} ({names[r]}), the effective sample size at least "
+        f"{_count(int(ess[e]))} ({names[e]}), and the Monte Carlo error at most {mcse[m]:.2g} ({names[m]})"
+    )
+    hints = []
+    if r_hat[r] > UNSURE:
+        hints.append("the chains have not quite mixed")
+    if mcse[m] > COARSE:
+        hints.append("the second decimal is not settled")
+    return (f"{text}: {' and '.join(hints)}; run longer.", "doubtful") if hints else (f"{text}.", "good")
+
+
+def _constant(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
+    """Terms in at every step: R-hat and effective size do not exist for them."""
+    sure = np.flatnonzero(d.frequency == 1.0)
+    if not len(sure):
+        return "", "good"
+    verb = "was" if len(sure) == 1 else "were"
+    return (
+        f"{_list(names, sure)} {verb} in the model at every step: probability 1, without variation.",
+        "good",
+    )
+
+
+def _unfinished(finished: bool) -> tuple[str, str]:
+    if finished:
+        return "", "good"
+    return (
+        "The run was interrupted before its budget was spent; what it had sampled by then is used.",
+        "doubtful",
+    )
+
+
+def _list(names: Sequence[str], which: np.ndarray, most: int = 4) -> str:
+    shown = [names[j] for j in which[:most]]
+    if len(which) > most:
+        return f"{', '.join(shown)} and {len(which) - most} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _count(number: int) -> str:
+    """A whole number with its thousands apart."""
+    return f"{number:,}".replace(",", " ")

@@ -1,0 +1,285 @@
+"""Runs on disk: what is read back is what was written, and broken files say so in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from brute import brute_force, lazy_chains, small_problem
+
+from modejump.errors import InputError
+from modejump.posterior import (
+    Posterior,
+    coefficients,
+    load_run,
+    new_rows,
+    predictive_interval,
+    predictive_mean,
+    predictive_std,
+    save_run,
+    storage,
+)
+from modejump.priors.coefficients import COEF_PRIORS
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
+from modejump.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def exact() -> Posterior:
+    problem = small_problem(np.random.default_rng(61), terms=5, coef_prior="hyper-g", model_prior="beta-binomial")
+    return Posterior(problem, brute_force(problem))
+
+
+@pytest.fixture(scope="module")
+def sampled(exact: Posterior) -> Posterior:
+    return Posterior(exact.problem, lazy_chains(exact.problem, exact.result, np.random.default_rng(62)))
+
+
+def same_answers(a: Posterior, b: Posterior) -> None:
+    """Every answer of two posteriors is the same."""
+    pd.testing.assert_frame_equal(a.inclusion, b.inclusion)
+    pd.testing.assert_frame_equal(a.models(limit=50), b.models(limit=50))
+    pd.testing.assert_series_equal(a.size_distribution, b.size_distribution)
+    assert a.verdict == b.verdict
+    assert a.verdict.level == b.verdict.level
+    assert (a.best_model(), a.median_model()) == (b.best_model(), b.median_model())
+    assert (a.problem.names, a.problem.always_in) == (b.problem.names, b.problem.always_in)
+    assert a.steps_per_second == b.steps_per_second
+    rng = np.random.default_rng(63)
+    wanted = a.problem.data.base - int(a.problem.intercept)
+    rows = rng.normal(size=(6, a.problem.n_columns)), rng.normal(size=(6, wanted))
+    one, two = new_rows(a.problem, *rows), new_rows(b.problem, *rows)
+    for kind in ("bma", "best", "median"):
+        assert np.allclose(predictive_mean(a, one, kind), predictive_mean(b, two, kind), rtol=1e-12)
+        assert np.allclose(predictive_std(a, one, kind), predictive_std(b, two, kind), rtol=1e-12)
+        for x, y in zip(predictive_interval(a, one, 0.8, kind), predictive_interval(b, two, 0.8, kind), strict=True):
+            assert np.allclose(x, y, rtol=1e-9)
+    pd.testing.assert_frame_equal(coefficients(a), coefficients(b), rtol=1e-10)
+    for features in (a.best_model(), a.problem.names[:2], ()):
+        assert a.log_marginal_likelihood(features) == pytest.approx(b.log_marginal_likelihood(features), rel=1e-12)
+
+
+@pytest.mark.parametrize("which", ["exact", "sampled"])
+def test_a_run_comes_back(which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    posterior: Posterior = request.getfixturevalue(which)
+    extra = {"table": {"columns": ["x1", "x2"], "levels": [1.5, None, "ü"]}}
+    save_run(posterior, tmp_path / "new" / "run", extra)
+    loaded, kept = load_run(tmp_path / "new" / "run")
+    assert kept == extra
+    same_answers(posterior, loaded)
+    # Again from what was loaded: nothing is lost on the way.
+    save_run(loaded, tmp_path / "again")
+    same_answers(posterior, load_run(tmp_path / "again")[0])
+
+
+@pytest.mark.parametrize("name", sorted(COEF_PRIORS))
+def test_every_coefficient_prior_comes_back(name: str, tmp_path: Path) -> None:
+    problem = small_problem(np.random.default_rng(64), terms=3, coef_prior=name)
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert loaded.problem.coef_prior == problem.coef_prior
+    same_answers(posterior, loaded)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        UniformPrior(max_size=2),
+        BernoulliPrior(q=[0.1, 0.2, 0.3, 0.4]),
+        BetaBinomialPrior(a=1.0, b=3.0, heredity="weak"),
+    ],
+)
+def test_every_model_prior_comes_back(prior: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(65)
+    x = rng.normal(size=(30, 4))
+    x[:, 3] = x[:, 0] * x[:, 1]
+    terms = {"u": [0], "v": [1], "w": [2], "product": [3]}
+    # These parents cannot be read off the names, so the file has to know them.
+    problem = Problem.build(
+        x, x[:, 0] + rng.normal(size=30), terms=terms, model_prior=prior, parents=[[], [], [], [0, 1]]
+    )
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    for a, b in zip(problem.data.prior, loaded.problem.data.prior, strict=True):
+        assert np.array_equal(a, b)
+    same_answers(posterior, loaded)
+
+
+def test_weights_factors_and_terms_always_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(66)
+    x = rng.normal(size=(30, 5)) + 100.0
+    problem = Problem.build(
+        x,
+        x[:, 0] - x[:, 4] + rng.normal(size=30),
+        terms={"a": [0], "f": [1, 2], "b": [3], "z": [4]},
+        always_in=["z"],
+        weights=rng.integers(1, 4, size=30).astype(float),
+        coef_prior="jzs",
+    )
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    same_answers(posterior, load_run(tmp_path)[0])
+
+
+def test_near_perfect_fits_need_no_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(67)
+    x = rng.normal(size=(40, 3))
+    problem = Problem.build(x, 1.0 + x[:, 0] + 1e-7 * rng.normal(size=40), coef_prior="bic")
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert loaded.log_marginal_likelihood(["x1"]) == pytest.approx(posterior.log_marginal_likelihood(["x1"]), abs=1e-9)
+    same_answers(posterior, loaded)
+
+
+def test_training_rows_are_not_in_the_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(68)
+    rows = 37
+    problem = small_problem(rng, rows=rows, terms=4)
+    save_run(Posterior(problem, brute_force(problem)), tmp_path)
+    secrets = {*problem.data.columns.x.ravel().tolist(), *problem.data.columns.response.tolist()}
+    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
+        for name in file.files:
+            array = file[name]
+            assert rows not in array.shape, name
+            if array.dtype.kind == "f":
+                assert not secrets & set(array.ravel().tolist()), name
+    loaded, _ = load_run(tmp_path)
+    assert loaded.problem.data.columns.x.shape == (0, 4)
+    assert loaded.problem.rows == rows
+
+
+def test_many_columns_store_what_prediction_needs(
+    exact: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "WHOLE_GRAM", 2)
+    rng = np.random.default_rng(69)
+    x = rng.normal(size=(60, 6))
+    y = 3.0 * x[:, 0] + 3.0 * x[:, 1] + 0.01 * rng.normal(size=60)
+    problem = Problem.build(x, y, coef_prior="g", model_prior=BernoulliPrior(q=1e-4))
+    posterior = Posterior(problem, brute_force(problem))
+    assert len(posterior.kept_models("bma").weight) < 6
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    same_answers(posterior, loaded)
+    unknown = np.flatnonzero(np.isnan(np.diag(loaded.problem.data.gram)))
+    assert len(unknown)
+    with pytest.raises(InputError, match="does not hold what the model"):
+        loaded.log_marginal_likelihood([problem.names[unknown[0]]])
+
+
+def test_long_tables_are_cut(sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "STORED_MODELS", 3)
+    save_run(sampled, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert len(loaded.result.models) == 3
+    assert loaded.n_models == sampled.n_models
+    assert loaded.result.forgotten_visits + loaded.result.models.visits.sum() == sampled.result.steps
+    new = np.random.default_rng(70).normal(size=(4, 5))
+    mine, theirs = (predictive_mean(p, new_rows(p.problem, new)) for p in (sampled, loaded))
+    assert np.allclose(mine, theirs)
+
+
+def test_files_for_people(sampled: Posterior, tmp_path: Path) -> None:
+    save_run(sampled, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    inclusion = pd.read_csv(tmp_path / "inclusion.csv", index_col="feature")
+    assert np.allclose(inclusion["probability"], sampled.inclusion["probability"])
+    models = pd.read_csv(tmp_path / "models.csv", keep_default_na=False)
+    assert models["features"][0] == " + ".join(sampled.best_model())
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    assert about["format_version"] == 1
+    assert about["verdict"]["level"] == sampled.verdict.level
+
+
+def test_writing_twice_gives_the_same_bytes(exact: Posterior, tmp_path: Path) -> None:
+    save_run(exact, tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    save_run(exact, tmp_path)
+    assert before == {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+
+
+def test_a_crash_while_writing_leaves_no_half_files(
+    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_run(exact, tmp_path)
+    moved = []
+    real = os.replace
+
+    def fail_on_the_second(source: Any, target: Any) -> None:
+        moved.append(target)
+        if len(moved) == 2:
+            raise OSError("the disk is full")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_on_the_second)
+    with pytest.raises(OSError, match="the disk is full"):
+        save_run(sampled, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    # New arrays with the old description are told apart from a whole run.
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        load_run(tmp_path)
+
+
+def broken(path: Path, how: str) -> None:
+    about = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    if how == "newer":
+        about["format_version"] = 99
+    elif how == "foreign":
+        about["format"] = "something else"
+    elif how == "a key is missing":
+        del about["problem"]["names"]
+    elif how == "an unknown prior":
+        about["problem"]["coef_prior"] = {"name": "nobody's"}
+    elif how == "not a mapping":
+        about = [1, 2]
+    if how == "no arrays":
+        (path / "posterior.npz").unlink()
+    elif how == "no description":
+        (path / "run.json").unlink()
+    elif how == "cut arrays":
+        content = (path / "posterior.npz").read_bytes()
+        (path / "posterior.npz").write_bytes(content[: len(content) // 2])
+    elif how == "cut description":
+        text = (path / "run.json").read_text(encoding="utf-8")
+        (path / "run.json").write_text(text[: len(text) // 2], encoding="utf-8")
+    else:
+        (path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("newer", "upgrade modejump"),
+        ("foreign", "not written by modejump"),
+        ("not a mapping", "not written by modejump"),
+        ("a key is missing", "damaged or incomplete"),
+        ("an unknown prior", "damaged or incomplete"),
+        ("no arrays", "posterior.npz is missing"),
+        ("no description", "no readable run.json"),
+        ("cut arrays", "damaged or incomplete"),
+        ("cut description", "not valid JSON"),
+    ],
+)
+def test_broken_runs_say_so_in_one_sentence(exact: Posterior, tmp_path: Path, how: str, says: str) -> None:
+    save_run(exact, tmp_path)
+    broken(tmp_path, how)
+    with pytest.raises(InputError, match=says) as caught:
+        load_run(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_file_in_the_way_is_refused(exact: Posterior, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("here first")
+    with pytest.raises(InputError, match="is a file"):
+        save_run(exact, tmp_path / "run")
+    with pytest.raises(InputError, match="not a saved run"):
+        load_run(tmp_path / "run")
