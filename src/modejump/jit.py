@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from numba import njit
 
 _HOME = Path(__file__).parent
-_COMPILED = ("priors", "likelihoods", "kernels", "samplers")
+_COMPILED = ("priors", "likelihoods", "features", "kernels", "samplers", "posterior")
 
 
 def _fingerprint() -> str:
@@ -43,6 +44,8 @@ def forget_stale_caches() -> None:
 
 forget_stale_caches()
 
+_compiled: Any = njit  # Numba's stubs do not know all of its options
+
 # Inner functions are called from compiled code only; entries are called from Python and hold the code of all others.
-kernel = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-entry = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+kernel = _compiled(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+entry = _compiled(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+MERGE_BYTES = 64 * 2**20
+
 
 def merge_rows(
     design: np.ndarray, y: np.ndarray, weights: np.ndarray | None
@@ -26,8 +28,11 @@ def merge_rows(
     Returns
     -------
     design, y, weights : ndarray
-        The distinct rows; weights are None where each counts once.
+        The distinct rows; weights are None where each counts once. Tables above 64 MiB come back as they are:
+        there a second copy costs more than the last digits are worth.
     """
+    if design.nbytes > MERGE_BYTES:
+        return design, y, weights
     if weights is not None and not (weights > 0).all():
         used = weights > 0
         design, y, weights = design[used], y[used], weights[used]

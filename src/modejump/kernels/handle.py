@@ -18,7 +18,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 class HandleType(types.Type):
     """Address of a named tuple on the stack of the entry function."""
 
-    def __init__(self, inner: types.Type) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner = inner
         super().__init__(name=f"Handle({inner})")
 
@@ -42,17 +42,15 @@ def _strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for i, inner in enumerate(kind.types):
+        for i, inner in enumerate(kind.types):  # type: ignore[attr-defined]
             part = builder.extract_value(value, i)
             value = builder.insert_value(value, _strip(context, builder, inner, part), i)
     return value
 
 
 @intrinsic
-def handle(typing_context, value):
-    """A handle on a named tuple, valid until the calling function returns."""
-
-    def codegen(context, builder, signature, args):
+def _handle(typing_context: Any, value: types.Type) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         stripped = _strip(context, builder, kind, args[0])
         packed = context.data_model_manager[kind].as_data(builder, stripped)
@@ -61,11 +59,15 @@ def handle(typing_context, value):
     return HandleType(value)(value), codegen
 
 
+# A handle on a named tuple, valid until the calling function returns.
+handle: Any = _handle
+
+
 @infer_getattr
 class _HandleAttributes(AttributeTemplate):
     key = HandleType
 
-    def generic_resolve(self, kind: HandleType, name: str) -> types.Type | None:
+    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
         if name not in kind.inner.fields:
             return None
         _, field = kind.field(name)

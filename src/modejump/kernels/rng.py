@@ -18,7 +18,7 @@ def new_stream(seed: np.random.SeedSequence) -> np.ndarray:
 
 
 @kernel
-def _rotl(x: int, k: int) -> int:
+def _rotl(x, k):
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
 

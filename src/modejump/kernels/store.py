@@ -17,13 +17,13 @@ COUNT, FORGOTTEN, EVALUATED = 0, 1, 2
 
 
 class ModelStore(NamedTuple):
-    """Open addressing: ``index`` holds entry + 1, zero where free; ``num`` counts entries and what was forgotten."""
+    """Open addressing: ``slots`` holds entry + 1, zero where free; ``num`` counts entries and what was forgotten."""
 
     words: np.ndarray
     log_posterior: np.ndarray
     visits: np.ndarray
     hash: np.ndarray
-    index: np.ndarray
+    slots: np.ndarray
     num: np.ndarray
 
 
@@ -48,7 +48,7 @@ def bytes_per_model(n_words: int) -> int:
 @kernel
 def probe(store, key, words):
     """Entry of a model, or -1 where it is not stored."""
-    index, hashes, known = store.index, store.hash, store.words
+    index, hashes, known = store.slots, store.hash, store.words
     mask = np.uint64(len(index) - 1)
     at = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
     at &= mask
@@ -74,7 +74,7 @@ def insert(store, key, words, log_posterior):
     store.num[EVALUATED] += 1
     if e == len(store.log_posterior):
         return -1
-    index, known = store.index, store.words
+    index, known = store.slots, store.words
     mask = np.uint64(len(index) - 1)
     at = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
     at &= mask

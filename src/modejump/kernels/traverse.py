@@ -287,37 +287,40 @@ def traverse(problem_data, pattern, split, max_size, stack, sums):
     st.mass[0] = 0.0
     level = np.int64(0)
     st.mass[0] = _count(data, tally, st, level, st.model[0], size0, st.cols[0], st.resid[0], st.weight[0])
+    mass, resids, weights, upcoming = st.mass, st.resid, st.weight, st.upcoming
+    added, cols, models = st.added, st.cols, st.model
+    inclusion, first, log_weight = tally.inclusion, data.first, data.prior.log_weight
     while level >= 0:
-        t = st.upcoming[level]
+        t = upcoming[level]
         size = size0 + level + 1
         if t == n_terms or size > max_size:
             if level > 0:
-                tally.inclusion[st.added[level]] += st.mass[level]
-                st.mass[level - 1] += st.mass[level]
+                inclusion[added[level]] += mass[level]
+                mass[level - 1] += mass[level]
             level -= 1
             continue
-        st.upcoming[level] = t + 1
-        k = st.cols[level] + data.first[t + 1] - data.first[t]
-        if k > data.max_cols or not _admissible(data.prior, st.model[level], t):
+        upcoming[level] = t + 1
+        k = cols[level] + first[t + 1] - first[t]
+        if k > data.max_cols or not _admissible(data.prior, models[level], t):
             continue
         resid = _enter(data, st, level, t)
         if resid < 0.0:
             continue
-        model = st.model[level] | (np.uint64(1) << np.uint64(t))
-        log_weight = st.weight[level] + data.prior.log_weight[t]
-        mass = _count(data, tally, st, level, model, size, k, resid, log_weight)
+        model = models[level] | (np.uint64(1) << np.uint64(t))
+        weight = weights[level] + log_weight[t]
+        own = _count(data, tally, st, level, model, size, k, resid, weight)
         if t + 1 == n_terms:
-            tally.inclusion[t] += mass
-            st.mass[level] += mass
+            inclusion[t] += own
+            mass[level] += own
             continue
         level += 1
-        st.mass[level] = mass
-        st.resid[level] = resid
-        st.weight[level] = log_weight
-        st.upcoming[level] = t + 1
-        st.added[level] = t
-        st.cols[level] = k
-        st.model[level] = model
+        mass[level] = own
+        resids[level] = resid
+        weights[level] = weight
+        upcoming[level] = t + 1
+        added[level] = t
+        cols[level] = k
+        models[level] = model
     for t in range(split):
         if (pattern >> t) & 1:
             tally.inclusion[t] += st.mass[0]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from modejump.errors import InputError
 from modejump.likelihoods.gaussian import log_marginal
-from modejump.posterior.diagnostics import Diagnostics, diagnose
+from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.posterior.fits import (
     KeptModels,
     keep_models,
@@ -110,7 +110,7 @@ class Posterior:
         Columns: ``probability`` (exact or frequency), ``mcse``, ``ess``, ``r_hat``, ``renormalised`` and
         ``complexity``. After enumeration the error is 0, the effective size infinite, and R-hat NaN because
         there are no chains. Terms that are always in are part of every model and have no row. Ties keep the
-        order of the terms. See :func:`modejump.posterior.diagnostics.diagnose` for the columns of a sampled
+        order of the terms. See :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled
         run.
         """
         terms = self.problem.n_terms

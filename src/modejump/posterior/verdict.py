@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from modejump.posterior.diagnostics import APART, Diagnostics
+from modejump.samplers.diagnostics import APART, Diagnostics
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior

@@ -15,10 +15,11 @@ from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore, merge_into, new_store
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
+from modejump.samplers.diagnostics import monte_carlo_error
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
 from modejump.samplers.runner import Runner
-from modejump.samplers.scout import scout
+from modejump.samplers.scout import prime_scout, scout
 
 # Warm-up learns the flip weights in so many rounds.
 WARMUP_ROUNDS = 8
@@ -93,12 +94,14 @@ class _Driver:
         self.notes: list[str] = []
         self.finished = True
         self.warmup_steps = 0
+        self.sampling_began = 0.0
         self.scouted: ModelStore | None = None
 
     def run(self) -> SamplerResult:
-        begun = time.perf_counter()
         moves = self.mixture.compile(self.problem)
-        warmed = begun
+        self.runners[0].prime(moves)
+        prime_scout(self.problem)
+        begun = warmed = time.perf_counter()
         try:
             moves = self._warm_up(moves, begun)
             warmed = time.perf_counter()
@@ -160,6 +163,7 @@ class _Driver:
         return list(total / steps), steps
 
     def _sample(self, moves: Moves, begun: float) -> None:
+        self.sampling_began = time.perf_counter()
         if self.budget.seconds is not None:
             self._sample_until(moves, begun + self.budget.seconds)
         elif self.budget.mcse is not None:
@@ -173,6 +177,12 @@ class _Driver:
     def _steps_done(self) -> int:
         return self.runners[0].batch * len(self.runners[0].means)
 
+    def _report(self, done: float) -> None:
+        """Progress of sampling, with its rate so far."""
+        steps = self._steps_done() * len(self.runners)
+        rate = steps / max(time.perf_counter() - self.sampling_began, 1e-9)
+        self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * done, 1.0, f"sampling, {rate / 1e6:.2f} million steps/s")
+
     def _sample_steps(self, moves: Moves, target: int, total: int) -> None:
         """Batches until each chain has made the target's number of steps."""
         while self._steps_done() < target:
@@ -180,7 +190,7 @@ class _Driver:
             count = max(1, min(left, 25_000 // self.runners[0].batch))
             self._each(partial(Runner.run_batches, moves=moves, count=count))
             done = min(1.0, self._steps_done() / total)
-            self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * done, 1.0, "sampling")
+            self._report(done)
 
     def _sample_until(self, moves: Moves, until: float) -> None:
         count = 1
@@ -194,14 +204,15 @@ class _Driver:
             elif spent > 0.3:
                 count = max(1, count // 2)
             share = (time.perf_counter() - start) / max(until - start, 1e-9)
-            self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * min(1.0, share), 1.0, "sampling")
+            self._report(min(1.0, share))
 
     def _sample_to_precision(self, moves: Moves, wanted: float) -> None:
         target, cap = FIRST_CHECK * FIRST_BATCH, self.budget.sampling_steps()
         while True:
             target = min(target, cap)
             self._sample_steps(moves, target, cap)
-            reached = largest_mcse(np.array([r.means for r in self.runners]))
+            means = np.array([r.means for r in self.runners])
+            reached = float(monte_carlo_error(means).max())
             if reached <= wanted:
                 return
             if target >= cap:
@@ -241,16 +252,6 @@ class _Driver:
             forgotten_visits=int(store.num[FORGOTTEN]),
             notes=tuple(self.notes),
         )
-
-
-def largest_mcse(means: np.ndarray) -> float:
-    """Largest Monte Carlo standard error of an inclusion probability by batch means, chains pooled."""
-    chains, batches, _ = means.shape
-    width = max(1, batches // 32)
-    used = batches // width * width
-    merged = means[:, batches - used :].reshape(chains, -1, width, means.shape[2]).mean(axis=2)
-    flat = merged.reshape(-1, means.shape[2])
-    return float(np.max(flat.std(axis=0, ddof=1)) / np.sqrt(len(flat)))
 
 
 def _merged(stores: list[ModelStore]) -> ModelStore:
