@@ -14,7 +14,7 @@ from brute import brute_force, lazy_chains, small_problem
 
 from modejump.errors import InputError
 from modejump.posterior import Posterior
-from modejump.posterior.diagnostics import (
+from modejump.samplers.diagnostics import (
     MIN_BATCHES,
     diagnose,
     effective_size,

@@ -12,6 +12,8 @@ from typing import Any
 
 from numba import njit
 
+from modejump.linking import LinkOnlyCompiler
+
 _HOME = Path(__file__).parent
 _COMPILED = ("priors", "likelihoods", "features", "kernels", "samplers", "posterior")
 
@@ -47,5 +49,11 @@ forget_stale_caches()
 _compiled: Any = njit  # Numba's stubs do not know all of its options
 
 # Inner functions are called from compiled code only; entries are called from Python and hold the code of all others.
-kernel = _compiled(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+kernel = _compiled(
+    nogil=True,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    pipeline_class=LinkOnlyCompiler,
+)
 entry = _compiled(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)

@@ -159,7 +159,7 @@ def draw_kernel(moves, rng):
 
 
 @kernel
-def _close_sojourns(ch):
+def close_sojourns(ch):
     """Close the batch: add the sojourns that are still open."""
     st, rec = ch.state, ch.record
     _note_leave(rec, st, ch.store)
@@ -222,5 +222,5 @@ def run(problem_data, chain, settings, steps, reserve, start):
         tried[which, 0] += 1
         tried[which, 1] += moved
         clock[CLOCK] += 1
-    _close_sojourns(ch)
+    close_sojourns(ch)
     return steps, DONE

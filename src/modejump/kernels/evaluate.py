@@ -77,43 +77,56 @@ def forward_solve(chol, k, rhs, out):
 
 
 @kernel
-def _column_entry(columns, i, c):
-    z = columns.x[i, c]
-    for b in range(columns.base.shape[1]):
-        z -= columns.base[i, b] * columns.loading[b, c]
-    return z * columns.root_weight[i] / columns.scale[c]
+def _subtract_column(columns, c, factor, e):
+    """Take a multiple of a standardised column from e."""
+    x, root, base, loading = columns.x, columns.root_weight, columns.base, columns.loading
+    f = factor / columns.scale[c]
+    if base.shape[1] == 0:
+        for i in range(len(e)):
+            e[i] -= f * root[i] * x[i, c]
+        return
+    for i in range(len(e)):
+        z = x[i, c]
+        for b in range(base.shape[1]):
+            z -= base[i, b] * loading[b, c]
+        e[i] -= f * root[i] * z
+
+
+@kernel
+def _column_product(columns, c, e):
+    """Inner product of a standardised column with e; four partial sums, so that additions need not wait."""
+    x, root, base, loading = columns.x, columns.root_weight, columns.base, columns.loading
+    total = np.zeros(4)
+    n = len(e)
+    for i in range(n):
+        z = x[i, c]
+        for b in range(base.shape[1]):
+            z -= base[i, b] * loading[b, c]
+        total[i & 3] += z * root[i] * e[i]
+    return (total[0] + total[1] + total[2] + total[3]) / columns.scale[c]
 
 
 @kernel
 def refine(columns, cols, k, chol, w):
     """Residual share of a near-perfect fit from the columns themselves.
 
-    The residual is formed row by row with the coefficients of the Gram matrix, then corrected by one step of
-    iterative refinement: its error is of the order of the squared rounding error instead of the rounding error.
+    The residual is formed with the coefficients of the Gram matrix, then corrected by one step of iterative
+    refinement: its error is of the order of the squared rounding error instead of the rounding error.
     """
-    n = columns.x.shape[0]
-    beta = np.empty(k)
+    e = columns.response.copy()
+    beta, step, half = np.empty(k), np.empty(k), np.empty(k)
     back_solve(chol, k, w, beta)
-    gradient = np.zeros(k)
-    z = np.empty(k)
-    for i in range(n):
-        e = columns.response[i]
-        for j in range(k):
-            z[j] = _column_entry(columns, i, cols[j])
-            e -= z[j] * beta[j]
-        for j in range(k):
-            gradient[j] += z[j] * e
-    step = np.empty(k)
-    forward_solve(chol, k, gradient, z)
-    back_solve(chol, k, z, step)
     for j in range(k):
-        beta[j] += step[j]
+        _subtract_column(columns, cols[j], beta[j], e)
+    for j in range(k):
+        half[j] = _column_product(columns, cols[j], e)
+    forward_solve(chol, k, half, step)
+    back_solve(chol, k, step, half)
+    for j in range(k):
+        _subtract_column(columns, cols[j], half[j], e)
     resid = 0.0
-    for i in range(n):
-        e = columns.response[i]
-        for j in range(k):
-            e -= _column_entry(columns, i, cols[j]) * beta[j]
-        resid += e * e
+    for i in range(len(e)):
+        resid += e[i] * e[i]
     return resid
 
 

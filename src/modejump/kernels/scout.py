@@ -71,7 +71,11 @@ def _go_to(data, ch, e):
 
 @entry
 def expand(problem_data, chain, heap, heap_size, start, wanted):
-    """Expand until so many models are stored; returns DONE or WANT_ROOM. ``heap_size`` (1,) goes on where it was."""
+    """Expand until so many models are stored; returns DONE or WANT_ROOM.
+
+    ``heap_size`` holds the size of the heap and one more than the entry whose expansion was cut short (0: none), so
+    that a later call goes on where this one stopped.
+    """
     data, ch = handle(problem_data), handle(chain)
     st, store, flips = ch.state, ch.store, ch.flips
     values, stored = store.log_posterior, store.num
@@ -80,15 +84,20 @@ def expand(problem_data, chain, heap, heap_size, start, wanted):
         set_model(data, st, ch.work, store, start)
         if stored[COUNT] > 0 and values[0] > NEG_INF:
             heap_size[0] = _push(heap, heap_size[0], values, np.int64(0))
-    while heap_size[0] > 0 and stored[COUNT] < wanted:
-        e = _pop(heap, heap_size[0], values)
-        heap_size[0] -= 1
+    while heap_size[0] + heap_size[1] > 0 and stored[COUNT] < wanted:
+        if heap_size[1] > 0:
+            e = heap_size[1] - 1
+            heap_size[1] = 0
+        else:
+            e = _pop(heap, heap_size[0], values)
+            heap_size[0] -= 1
         _go_to(data, ch, e)
         if st.num[COLS] + ch.work.products.shape[0] > len(st.cols):
-            heap_size[0] = _push(heap, heap_size[0], values, e)
+            heap_size[1] = e + 1
             return WANT_ROOM
         for t in range(len(st.member)):
             if stored[COUNT] >= wanted:
+                heap_size[1] = e + 1
                 break
             new = stored[COUNT]
             flips[0] = t

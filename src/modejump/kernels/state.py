@@ -17,6 +17,7 @@ from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
     REFINE_BELOW,
+    RESID_FLOOR,
     canonical_resid,
     factorise,
     log_likelihood,
@@ -28,7 +29,7 @@ from modejump.priors.kernels import log_model_prior
 # Slots of State.num.
 SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)
 # Slots of State.val.
-RESID, LOG_POSTERIOR, LOG_WEIGHT = 0, 1, 2
+RESID, LOG_POSTERIOR = 0, 1
 # The inverse is computed afresh after this many rank-one updates, so rounding errors do not pile up.
 REFRESH = 400
 
@@ -46,7 +47,7 @@ class State(NamedTuple):
     inverse: np.ndarray  # float64 (cap, cap)
     beta: np.ndarray  # float64 (cap,)
     num: np.ndarray  # int64 (8,)
-    val: np.ndarray  # float64 (4,)
+    val: np.ndarray  # float64 (2,)
 
 
 class Work(NamedTuple):
@@ -59,6 +60,8 @@ class Work(NamedTuple):
     products: np.ndarray  # float64 (b, cap): H g of the columns that enter
     tableau: np.ndarray  # float64 (b, b)
     rhs: np.ndarray  # float64 (b,)
+    perfect: np.ndarray  # uint64 (16, W): models known to fit perfectly; so do all that contain one
+    num: np.ndarray  # int64 (2,): how many of them, and which makes way next
 
 
 def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
@@ -74,11 +77,11 @@ def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
         np.zeros((capacity, capacity)),
         np.zeros(capacity),
         np.array([0, 0, -1, 0, 1, 0, 0, 0], np.int64),
-        np.array([1.0, NEG_INF, 0.0, 0.0]),
+        np.array([1.0, NEG_INF]),
     )
 
 
-def new_work(capacity: int, flip_columns: int) -> Work:
+def new_work(capacity: int, flip_columns: int, n_terms: int) -> Work:
     """Scratch arrays for models of up to ``capacity`` columns and flips of up to ``flip_columns`` columns."""
     return Work(
         np.zeros(capacity, np.int64),
@@ -88,13 +91,15 @@ def new_work(capacity: int, flip_columns: int) -> Work:
         np.zeros((flip_columns, capacity)),
         np.zeros((flip_columns, flip_columns)),
         np.zeros(flip_columns),
+        np.zeros((16, max(1, -(-n_terms // 64))), np.uint64),
+        np.zeros(2, np.int64),
     )
 
 
 @kernel
 def toggle(data, st, t):
     """Flip a term in the model's set representations only."""
-    member, order, place, num, val = st.member, st.order, st.place, st.num, st.val
+    member, order, place, num = st.member, st.order, st.place, st.num
     st.words[t >> 6] ^= np.uint64(1) << np.uint64(t & 63)
     st.hash[0] ^= data.zobrist[t]
     size = num[SIZE]
@@ -102,12 +107,10 @@ def toggle(data, st, t):
     if member[t]:
         edge = size - 1
         num[SIZE] = edge
-        val[LOG_WEIGHT] -= data.prior.log_weight[t]
         member[t] = 0
     else:
         edge = size
         num[SIZE] = size + 1
-        val[LOG_WEIGHT] += data.prior.log_weight[t]
         member[t] = 1
     other = order[edge]
     order[edge] = t
@@ -371,7 +374,37 @@ def _eliminate(st, work, b):
 def _prior_now(data, st):
     if data.prior.heredity != 0:
         return log_model_prior(st.member, st.num[SIZE], data.prior)
-    return data.prior.log_size[st.num[SIZE]] + st.val[LOG_WEIGHT]
+    # A running sum would be cheaper and drift; a weight of minus infinity would spoil it for good.
+    order, weight = st.order, data.prior.log_weight
+    total = data.prior.log_size[st.num[SIZE]]
+    for i in range(st.num[SIZE]):
+        total += weight[order[i]]
+    return total
+
+
+@kernel
+def _contains_perfect(st, work):
+    """Whether the model contains one that is known to fit perfectly: then nothing has to be refined."""
+    perfect, words = work.perfect, st.words
+    for i in range(work.num[0]):
+        inside = True
+        for w in range(len(words)):
+            if perfect[i, w] & ~words[w]:
+                inside = False
+                break
+        if inside:
+            return True
+    return False
+
+
+@kernel
+def _note_perfect(st, work):
+    """Remember a model that fits perfectly; the oldest makes way."""
+    at = work.num[1]
+    for w in range(len(st.words)):
+        work.perfect[at, w] = st.words[w]
+    work.num[1] = (at + 1) % work.perfect.shape[0]
+    work.num[0] = max(work.num[0], at + 1)
 
 
 @kernel
@@ -383,7 +416,13 @@ def _canonical_likelihood(data, st, work):
     if _gather(data, st, work) < 0:
         st.num[OVERFLOW] = 1
         return NEG_INF
-    return log_likelihood(data, k, canonical_resid(data, work.sorted_cols, k, work.chol, work.solved))
+    if _contains_perfect(st, work):
+        resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
+        return log_likelihood(data, k, RESID_FLOOR if resid > -0.5 else -1.0)
+    resid = canonical_resid(data, work.sorted_cols, k, work.chol, work.solved)
+    if resid == RESID_FLOOR:
+        _note_perfect(st, work)
+    return log_likelihood(data, k, resid)
 
 
 @kernel
@@ -479,6 +518,20 @@ def copy_state(source, target):
 def transfer(old_state, new_state):
     """Copy a state into one with more room."""
     copy_state(handle(old_state), handle(new_state))
+
+
+@kernel
+def clear_model(st):
+    """Back to the empty model, whatever the terms' keys have become since."""
+    member, order, place, words = st.member, st.order, st.place, st.words
+    for t in range(len(member)):
+        member[t] = 0
+        order[t] = t
+        place[t] = t
+    for w in range(len(words)):
+        words[w] = 0
+    st.hash[0] = 0
+    st.num[SIZE] = 0
 
 
 @kernel

@@ -26,7 +26,7 @@ def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
         new_state(k, p, room),
         new_state(k, p, room),
         new_state(k, p, room),
-        new_work(room, widest),
+        new_work(room, widest, k),
         new_store(models, max(1, -(-k // 64))),
         new_record(k),
         stream,
@@ -47,7 +47,7 @@ def with_more_room(chain: Chain) -> Chain:
         state=state,
         forward=new_state(k, p, room),
         backward=new_state(k, p, room),
-        work=new_work(room, widest),
+        work=new_work(room, widest, k),
     )
 
 

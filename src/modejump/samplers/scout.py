@@ -24,9 +24,9 @@ _FIRST_PIECE = 4096
 
 def prime_scout(problem: Problem) -> None:
     """Compile, so that no clock counts it."""
-    empty = np.zeros(1, np.int64)
+    chain = new_chain(problem, np.zeros(4, np.uint64), 1)
     start = np.zeros(problem.n_terms, np.uint8)
-    expand(problem.data, new_chain(problem, np.zeros(4, np.uint64), 1), empty, empty.copy(), start, 0)
+    expand(problem.data, chain, np.zeros(1, np.int64), np.zeros(2, np.int64), start, 0)
 
 
 def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
@@ -50,7 +50,7 @@ def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
     else:
         wanted = min(wanted, budget.sampling_steps() * chains // STEPS_PER_MODEL)
     start = np.zeros(problem.n_terms, np.uint8)
-    heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(1, np.int64)
+    heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
     piece = min(wanted, _FIRST_PIECE)
     while True:
         while expand(problem.data, chain, heap, heap_size, start, piece) != DONE:

@@ -1,0 +1,57 @@
+"""Inner compiled functions that are linked, and not made executable on their own.
+
+Numba optimises every compiled function and turns it into machine code, although an inner function runs only as part
+of the entry that holds it, where it is optimised once more. Most of the time of a first fit went there. Functions
+compiled with ``LinkOnlyCompiler`` stop at LLVM's representation; the entry does the rest, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
+
+
+class _LinkOnlyLibrary(JITCodeLibrary):
+    """A library of code for others to link."""
+
+    def _optimize_final_module(self) -> None:
+        """The entry optimises what it has linked."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LinkOnlyLowering(NativeLowering):
+    _name = "modejump_link_only_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        context = state.targetctx
+        state.library = _LinkOnlyLibrary(context.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        # Numba finds a compiled function by its Python callable, which must be a builtin one with keyword arguments:
+        # the method of a dictionary that belongs to nobody else. Called from Python by mistake, it raises TypeError.
+        stand_in = {"linked only": state.func_id.func_qualname}.update
+        context.insert_user_function(stand_in, lowered.fndesc, [state.library])
+        state["cr"] = lowered._replace(cfunc=stand_in)
+        return True
+
+
+class LinkOnlyCompiler(CompilerBase):
+    """The usual pipeline up to LLVM's representation."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Replace the last step of the usual pipeline."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state, "modejump_link_only")
+        pipeline.passes = [
+            (_LinkOnlyLowering if step is NativeLowering else step, text) for step, text in pipeline.passes
+        ]
+        pipeline.finalize()
+        return [pipeline]

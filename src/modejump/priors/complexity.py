@@ -1,0 +1,58 @@
+"""The complexity prior of models of features: p(M) proportional to the product of a^c(F)."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from modejump.errors import InputError
+
+_POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
+_EXPONENTIAL = re.compile(r"^(?:e\^|e\*\*|exp\()-(?P<rate>\d+(?:\.\d+)?)\)?$")
+
+
+@dataclass(frozen=True)
+class ComplexityPrior:
+    """Features are penalised by their complexity: p(M) is proportional to the product of a^c(F), 0 < a < 1.
+
+    Parameters
+    ----------
+    a : float or str
+        A number, or a text in the number of observations: "1/n", "1/n^2", "n^-2", "exp(-2)".
+    spelling : {"canonical", "trees"}
+        "canonical": one prior mass for each feature. "trees": a^c(F) times the number of ordered binary trees that
+        spell F, as in programs that take each spelling for a feature of its own.
+    """
+
+    a: float | str = "1/n"
+    spelling: str = "canonical"
+
+    name: ClassVar[str] = "complexity"
+
+    def __post_init__(self) -> None:
+        if self.spelling not in ("canonical", "trees"):
+            raise InputError(f"spelling of the complexity prior is {self.spelling!r}; choose 'canonical' or 'trees'.")
+        self.log_a(1e6)
+
+    def log_a(self, n: float) -> float:
+        """Log of a for n observations."""
+        if isinstance(self.a, str):
+            text = self.a.replace(" ", "")
+            power, rate = _POWER.match(text), _EXPONENTIAL.match(text)
+            if power:
+                return -float(power["inverse"] or power["power"] or 1.0) * math.log(n)
+            if rate:
+                return -float(rate["rate"])
+            raise InputError(
+                f"a of the complexity prior is {self.a!r}; give a number below 1, or a text such as '1/n', 'n^-2' "
+                "or 'exp(-2)'."
+            )
+        if isinstance(self.a, bool) or not isinstance(self.a, (int, float)) or not 0.0 < self.a < 1.0:
+            raise InputError(f"a of the complexity prior is {self.a!r}; it lies strictly between 0 and 1.")
+        return math.log(self.a)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for storage."""
+        return {"name": self.name, "a": self.a, "spelling": self.spelling}

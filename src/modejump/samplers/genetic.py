@@ -1,0 +1,232 @@
+"""One chain of GMJMCMC from the outside: its arrays, and the translation of its table of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, Arena, new_arena
+from modejump.features.columns import ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ColumnPool, new_pool
+from modejump.features.edits import SpaceArrays
+from modejump.features.expression import Feature
+from modejump.features.space import Space
+from modejump.features.transforms import Transform
+from modejump.kernels.archive import Archive, new_archive
+from modejump.kernels.chain import Chain, new_record
+from modejump.kernels.evolve import Genetic, evolve
+from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
+from modejump.kernels.population import EMPTY_WEIGHT, Population
+from modejump.kernels.rng import alias_table, new_stream
+from modejump.kernels.state import new_state, new_work
+from modejump.kernels.store import new_store
+from modejump.likelihoods.gaussian import make_table
+from modejump.priors import codes
+from modejump.priors.coefficients import CoefPrior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.kernels import ModelPriorArrays
+from modejump.problem import Columns, ProblemData
+
+ARENA_FEATURES = 1 << 17
+# Bytes for the columns that one chain keeps.
+COLUMN_BYTES = 256 * 2**20
+KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
+_ALPHA_KINDS = {"ml": ALPHA_ML, "ones": ALPHA_ONES, "random": ALPHA_RANDOM}
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureProblem:
+    """A Gaussian problem over a space of features.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns, in the order of ``x``.
+    x : ndarray of shape (columns, n)
+        Covariates, one row each.
+    response : ndarray of shape (1, n)
+        Weighted response without the base, of unit length.
+    basis : ndarray of shape (b, n)
+        Orthonormal basis of the weighted base.
+    root_weight : ndarray of shape (n,)
+        Square roots of the case weights.
+    n, base_rss : float
+        Observations, and RSS of the base model.
+    transforms : tuple of Transform
+        G.
+    space : Space
+        Limits and operator weights.
+    coef_prior, model_prior : CoefPrior, ComplexityPrior
+        The priors.
+    """
+
+    names: tuple[str, ...]
+    x: np.ndarray
+    response: np.ndarray
+    basis: np.ndarray
+    root_weight: np.ndarray
+    n: float
+    base_rss: float
+    transforms: tuple[Transform, ...]
+    space: Space
+    coef_prior: CoefPrior
+    model_prior: ComplexityPrior
+
+    def population_data(self, z: np.ndarray) -> ProblemData:
+        """Arrays of a selection problem with one place for each row of ``z``."""
+        s, n = z.shape
+        base = self.basis.shape[0]
+        log_size = np.full(s + 1, -np.inf)
+        log_size[: min(self.space.size, s) + 1] = 0.0
+        none = np.zeros(s + 1, np.int64)
+        prior = ModelPriorArrays(
+            log_size, np.full(s, EMPTY_WEIGHT), 0, none, np.zeros(0, np.int64), none, np.zeros(0, np.int64)
+        )
+        columns = Columns(
+            z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
+        )
+        par = self.coef_prior.parameters(self.n, self.base_rss)
+        max_cols = min(s, max(int(np.ceil(self.n)) - base - 1, 0))
+        code = self.coef_prior.code
+        return ProblemData(
+            np.zeros((s, s)),
+            np.zeros(s),
+            np.arange(s + 1, dtype=np.int64),
+            code,
+            par,
+            self.n,
+            base,
+            max_cols,
+            make_table(code, par, self.n, base, max_cols),
+            prior,
+            columns,
+            np.zeros(s, np.uint64),
+            float(np.log1p(par[0])) if code == codes.G else 0.0,
+        )
+
+
+def population_moves(s: int) -> Moves:
+    """Kernel mixture inside a population."""
+    weights = np.array([KERNEL_WEIGHTS.get(name, 0.0) for name in KERNELS])
+    threshold, alias = alias_table(np.ones(s))
+    return Moves(
+        np.cumsum(weights / weights.sum()),
+        threshold,
+        alias,
+        np.zeros((s, 0), np.int64),
+        np.zeros((s, 0)),
+        np.zeros((s, 0)),
+        min(0.1, 1.0 / s),
+        min(3, s),
+        min(2 * s, 20),
+        2.0,
+        1,
+    )
+
+
+class GeneticChain:
+    """A chain of populations with all its arrays."""
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        seed: np.random.SeedSequence,
+        *,
+        steps: int,
+        patience: int,
+        archive: int = 20_000,
+        distinct: int = 1 << 16,
+    ) -> None:
+        self.problem = problem
+        s, n = problem.space.population, problem.x.shape[1]
+        slots = int(min(max(COLUMN_BYTES // (8 * n), s + 8), 4096))
+        self.arena: Arena = new_arena(ARENA_FEATURES)
+        self.pool: ColumnPool = new_pool(
+            problem.x,
+            problem.response[0],
+            self.arena,
+            slots,
+            problem.space.depth + 4,
+            _ALPHA_KINDS[problem.space.alphas],
+        )
+        z = np.zeros((s, n))
+        self.data = problem.population_data(z)
+        self.population = Population(
+            np.full(s, -1, np.int64),
+            z,
+            problem.basis,
+            problem.root_weight,
+            problem.response,
+            np.zeros((s, s)),
+            np.zeros(s, np.int64),
+            np.zeros(s),
+            np.zeros(2, np.int64),
+            problem.model_prior.log_a(problem.n),
+            int(problem.model_prior.spelling == "trees"),
+        )
+        self.genetic = Genetic(
+            np.zeros(s),
+            np.zeros(s, np.uint8),
+            np.zeros(max(s, 64), np.int64),
+            np.zeros(4, np.int64),
+            np.full(2, -np.inf),
+            np.zeros((10, 2), np.int64),
+            0.2,
+            0.2,
+            patience,
+            steps,
+        )
+        room = s + MAX_FLIPS
+        self.chain = Chain(
+            new_state(s, s, room),
+            new_state(s, s, room),
+            new_state(s, s, room),
+            new_work(room, MAX_FLIPS, s),
+            new_store(4 * steps + 1024, max(1, -(-s // 64))),
+            new_record(s),
+            new_stream(seed),
+            np.zeros(s, np.uint8),
+            np.zeros(s, np.int64),
+            np.zeros(MAX_FLIPS, np.int64),
+        )
+        self.moves = population_moves(s)
+        self.declared: SpaceArrays = problem.space.compile([t.code for t in problem.transforms], len(problem.names))
+        self.archive: Archive = new_archive(archive, problem.space.size, distinct)
+        self._memo: dict[int, Feature] = {}
+
+    def run(self, populations: int) -> int:
+        """So many populations; returns why it stopped."""
+        return int(
+            evolve(
+                self.data,
+                self.chain,
+                self.moves,
+                self.arena,
+                self.pool,
+                self.population,
+                self.genetic,
+                self.declared,
+                self.archive,
+                populations,
+            )
+        )
+
+    def feature(self, f: int) -> Feature:
+        """The feature behind an index of this chain's table."""
+        if f not in self._memo:
+            ar = self.arena
+            children: Sequence[Feature] = [
+                self.feature(int(c)) for c in ar.child[ar.start[f] : ar.start[f] + ar.arity[f]]
+            ]
+            kind, code = int(ar.kind[f]), int(ar.code[f])
+            if kind == COVARIATE:
+                made = Feature.covariate(self.problem.names[code])
+            elif kind == PRODUCT:
+                made = Feature.product(*children)
+            else:
+                name = next(t.name for t in self.problem.transforms if t.code == code)
+                make = Feature.modification if kind == MODIFICATION else Feature.projection
+                made = make(name, *children)
+            self._memo[f] = made
+        return self._memo[f]
