@@ -124,7 +124,7 @@ class Problem:
         parents : sequence of sequences of int, optional
             For heredity: the parents of each candidate term, as indices among the candidates. Default: from names.
         """
-        x, y, w = _checked_arrays(x, y, weights)
+        x, y, w = checked_arrays(x, y, weights)
         if terms is None:
             terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
         unknown = [name for name in always_in if name not in terms]
@@ -144,7 +144,7 @@ class Problem:
                 f"the data have {n:g} observations for {base.shape[1]} columns that are always in "
                 "(intercept included); give more rows or fewer such terms."
             )
-        columns, base_rss, base_coef = _project_base(candidates, y, w, base)
+        columns, base_rss, base_coef = project_base(candidates, y, w, base)
         gram, corr = _gram(columns)
         prior = resolve_coef_prior(coef_prior)
         model_prior = resolve_model_prior(model_prior)
@@ -176,7 +176,7 @@ class Problem:
         return [name for j, name in enumerate(self.names) if dead[first[j] : first[j + 1]].any()]
 
 
-def _checked_arrays(
+def checked_arrays(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = np.asarray(x, dtype=np.float64)
@@ -230,7 +230,7 @@ def _base_matrix(x: np.ndarray, fixed: list[int], intercept: bool) -> np.ndarray
     return np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((x.shape[0], 0))
 
 
-def _project_base(x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray) -> tuple[Columns, float, np.ndarray]:
+def project_base(x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray) -> tuple[Columns, float, np.ndarray]:
     """Loadings of each column on the base and the length of what is left; the response likewise."""
     root = np.sqrt(w)
     q, r = np.linalg.qr(base * root[:, None])

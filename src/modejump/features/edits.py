@@ -55,9 +55,7 @@ class SpaceArrays(NamedTuple):
 def within_limits(ar, space, f):
     """Whether a feature lies in the declared space."""
     return (
-        ar.depth[f] <= space.max_depth
-        and ar.width[f] <= space.max_width
-        and ar.complexity[f] <= space.max_complexity
+        ar.depth[f] <= space.max_depth and ar.width[f] <= space.max_width and ar.complexity[f] <= space.max_complexity
     )
 
 

@@ -31,7 +31,7 @@ class Tally(NamedTuple):
 
     inclusion: np.ndarray  # float64 (K,)
     sizes: np.ndarray  # float64 (K + 1,)
-    total: np.ndarray  # float64 (3,): mass, number of models of positive probability, reference
+    total: np.ndarray  # float64 (3,): mass, number of models of positive probability, reference (-inf: none met)
     top_value: np.ndarray  # float64 (2 * top,)
     top_model: np.ndarray  # uint64 (2 * top,)
     top_num: np.ndarray  # int64 (1,)
@@ -57,7 +57,7 @@ def new_tally(n_terms: int, top: int) -> Tally:
     return Tally(
         np.zeros(n_terms),
         np.zeros(n_terms + 1),
-        np.zeros(3),
+        np.array([0.0, 0.0, NEG_INF]),
         np.zeros(2 * top),
         np.zeros(2 * top, np.uint64),
         np.zeros(1, np.int64),

@@ -12,7 +12,6 @@ import pandas as pd
 
 from modejump.errors import InputError
 from modejump.likelihoods.gaussian import log_marginal
-from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.posterior.fits import (
     KeptModels,
     keep_models,
@@ -23,6 +22,7 @@ from modejump.posterior.fits import (
     single_model,
 )
 from modejump.problem import Problem
+from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.result import SamplerResult
 
 if TYPE_CHECKING:

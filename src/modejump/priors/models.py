@@ -236,8 +236,51 @@ class BetaBinomialPrior(ModelPrior):
         return betaln(size + self.a, n_terms - size + self.b) - betaln(self.a, self.b), np.zeros(n_terms)
 
 
+@dataclass(frozen=True)
+class WeightedPrior(ModelPrior):
+    """Each term has its own log weight and models have a largest size; known up to a constant.
+
+    Features found by a search have this prior among each other: the whole space they come from is out of reach.
+
+    Parameters
+    ----------
+    log_weights : sequence of K floats
+        Log prior weight of each term.
+    max_size : int, optional
+        Largest number of terms in a model.
+    """
+
+    log_weights: tuple[float, ...] = ()
+    max_size: int | None = None
+
+    name: ClassVar[str] = "weighted"
+    heredity: ClassVar[str | None] = None  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "log_weights", tuple(float(w) for w in self.log_weights))
+
+    def compile(
+        self,
+        K: int,
+        names: Sequence[str] | None = None,
+        parents: Sequence[Sequence[int]] | None = None,
+        always_in: Collection[str] = (),
+    ) -> CompiledModelPrior:
+        """Make the prior ready for K terms."""
+        if len(self.log_weights) != K:
+            raise InputError(
+                f"the weighted prior has {len(self.log_weights)} weights for {K} terms; give one for each."
+            )
+        log_size = np.zeros(K + 1)
+        log_size[(K if self.max_size is None else min(self.max_size, K)) + 1 :] = -np.inf
+        start, none = np.zeros(K + 1, np.int64), np.zeros(0, np.int64)
+        arrays = ModelPriorArrays(log_size, np.array(self.log_weights), 0, start, none, start.copy(), none.copy())
+        return CompiledModelPrior(arrays, normalised=False)
+
+
 MODEL_PRIORS: dict[str, type[ModelPrior]] = {
-    prior.name: prior for prior in (UniformPrior, BernoulliPrior, BetaBinomialPrior)
+    prior.name: prior for prior in (UniformPrior, BernoulliPrior, BetaBinomialPrior, WeightedPrior)
 }
 
 

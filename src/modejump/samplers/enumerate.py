@@ -41,6 +41,9 @@ def enumerate_models(
         raise InputError(
             f"{k} terms make 2^{k} models; enumeration is offered up to {MAX_TERMS} terms: use algorithm='mjmcmc'."
         )
+    for name, value in (("top", top), ("workers", workers)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; give at least 1.")
     data, order = _parents_first(problem.data)
     split = max(0, min(k - _TASK_TERMS, 12))
     keep = min(top, 2 ** min(k, 40))

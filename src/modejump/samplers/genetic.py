@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, Arena, new_arena
+from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, new_arena
 from modejump.features.columns import ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ColumnPool, new_pool
 from modejump.features.edits import SpaceArrays
 from modejump.features.expression import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import Transform
-from modejump.kernels.archive import Archive, new_archive
+from modejump.kernels.archive import KEPT, Archive, new_archive
 from modejump.kernels.chain import Chain, new_record
-from modejump.kernels.evolve import Genetic, evolve
+from modejump.kernels.evolve import ARENA_FULL, POPULATIONS, STARTED, Genetic, evolve
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.population import EMPTY_WEIGHT, Population
 from modejump.kernels.rng import alias_table, new_stream
@@ -29,6 +29,9 @@ from modejump.priors.kernels import ModelPriorArrays
 from modejump.problem import Columns, ProblemData
 
 ARENA_FEATURES = 1 << 17
+# At most so many models of a chain are collected, and none so far below its best one.
+MOST_MODELS = 2_000
+SPAN = 16.0
 # Bytes for the columns that one chain keeps.
 COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
@@ -194,6 +197,8 @@ class GeneticChain:
         self.declared: SpaceArrays = problem.space.compile([t.code for t in problem.transforms], len(problem.names))
         self.archive: Archive = new_archive(archive, problem.space.size, distinct)
         self._memo: dict[int, Feature] = {}
+        self.collected: dict[frozenset[Feature], float] = {}
+        self.alphas: dict[Feature, np.ndarray] = {}
 
     def run(self, populations: int) -> int:
         """So many populations; returns why it stopped."""
@@ -211,6 +216,50 @@ class GeneticChain:
                 populations,
             )
         )
+
+    def run_to(self, populations: int) -> None:
+        """Go on until so many populations in all; the table of features is renewed where it is full."""
+        while (left := populations - int(self.genetic.num[POPULATIONS])) > 0:
+            if self.run(left) == ARENA_FULL:
+                self._renew_arena()
+
+    def _renew_arena(self) -> None:
+        """Collect what the archive holds and begin with an empty table; the population starts again."""
+        self.collect()
+        size = self.problem.space.size
+        self.arena = new_arena(len(self.arena.kind))
+        self.pool.owner[:] = -1
+        self.pool.slot[:] = 0
+        self.archive = new_archive(len(self.archive.key), size, len(self.archive.seen) // 2)._replace(
+            num=self.archive.num
+        )
+        self.archive.num[KEPT] = 0
+        self.genetic.num[STARTED] = 0
+        self._memo = {}
+
+    def collect(self) -> None:
+        """Add the leading models of the archive, and the alphas of their projections, to what was collected."""
+        kept = int(self.archive.num[KEPT])
+        values = self.archive.log_posterior[:kept]
+        for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
+            if values[m] < values.max() - SPAN:
+                break
+            ids = [int(f) for f in self.archive.features[m, : self.archive.size[m]]]
+            self.collected[frozenset(self.feature(f) for f in ids)] = float(values[m])
+            if self.problem.space.projection > 0:
+                for f in ids:
+                    self.collect_alphas(f, self.alphas)
+
+    def collect_alphas(self, f: int, into: dict[Feature, np.ndarray]) -> None:
+        """Add the coefficients of all projections inside a feature."""
+        ar = self.arena
+        children = ar.child[ar.start[f] : ar.start[f] + ar.arity[f]]
+        for c in children:
+            self.collect_alphas(int(c), into)
+        if int(ar.kind[f]) == PROJECTION:
+            made = self.feature(f)
+            alpha = {self.feature(int(c)): float(ar.alpha[ar.start[f] + i]) for i, c in enumerate(children)}
+            into[made] = np.array([float(ar.alpha0[f]), *(alpha[c] for c in made.children)])
 
     def feature(self, f: int) -> Feature:
         """The feature behind an index of this chain's table."""

@@ -18,7 +18,7 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import monte_carlo_error
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
-from modejump.samplers.runner import Runner
+from modejump.samplers.runner import MAX_BATCHES, Runner, align_batches
 from modejump.samplers.scout import prime_scout, scout
 
 # Warm-up learns the flip weights in so many rounds.
@@ -65,6 +65,8 @@ def mjmcmc(
         raise InputError("there is no term to select; give at least one candidate column.")
     if chains < 1:
         raise InputError(f"chains is {chains}; give at least 1.")
+    if workers < 1:
+        raise InputError(f"workers is {workers}; give at least 1.")
     budget = budget or Budget()
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     memory = budget.memory // (2 * chains)
@@ -111,7 +113,8 @@ class _Driver:
         finally:
             if self.pool:
                 self.pool.shutdown()
-        if not self.runners[0].means:
+        align_batches(self.runners)
+        if not all(r.means for r in self.runners):
             raise KeyboardInterrupt
         ended = time.perf_counter()
         return self._result(warmed - begun, ended - warmed)
@@ -187,7 +190,9 @@ class _Driver:
         """Batches until each chain has made the target's number of steps."""
         while self._steps_done() < target:
             left = -(-(target - self._steps_done()) // self.runners[0].batch)
-            count = max(1, min(left, 25_000 // self.runners[0].batch))
+            # Batches double their length when there are too many: not in the middle, or the target is overshot.
+            room = MAX_BATCHES - len(self.runners[0].means)
+            count = max(1, min(left, room, 25_000 // self.runners[0].batch))
             self._each(partial(Runner.run_batches, moves=moves, count=count))
             done = min(1.0, self._steps_done() / total)
             self._report(done)
@@ -225,8 +230,7 @@ class _Driver:
 
     def _result(self, warmup_seconds: float, seconds: float) -> SamplerResult:
         runners = self.runners
-        complete = min(len(r.means) for r in runners)
-        means = np.array([r.means[:complete] for r in runners])
+        means = np.array([r.means for r in runners])
         scouted = [self.scouted] if self.scouted is not None else []
         store = _merged(scouted + [r.chain.store for r in runners])
         sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)

@@ -110,9 +110,13 @@ class Runner:
         self.means.append(inside / self.batch)
         inside[:] = 0.0
         if len(self.means) == MAX_BATCHES:
-            pairs = np.array(self.means)
-            self.means = list(0.5 * (pairs[0::2] + pairs[1::2]))
-            self.batch *= 2
+            self.merge_batches()
+
+    def merge_batches(self) -> None:
+        """Make neighbouring batches one, two and two; an odd one at the end is left out."""
+        half = len(self.means) // 2
+        self.means = [0.5 * (self.means[2 * i] + self.means[2 * i + 1]) for i in range(half)]
+        self.batch *= 2
 
     def warm_batch(self, moves: Moves, steps: int) -> np.ndarray:
         """Warm-up: so many steps; returns the terms' shares of them."""
@@ -145,3 +149,14 @@ class Runner:
         if state.num[ENTRY] >= 0:
             state.num[ENTRY] = moved[state.num[ENTRY]]
         self.chain = self.chain._replace(store=new)
+
+
+def align_batches(runners: list[Runner]) -> None:
+    """Bring all chains to batches of one length and one number, as an interruption may not have left them."""
+    longest = max(r.batch for r in runners)
+    for r in runners:
+        while r.batch < longest:
+            r.merge_batches()
+    complete = min(len(r.means) for r in runners)
+    for r in runners:
+        del r.means[complete:]

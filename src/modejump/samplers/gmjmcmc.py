@@ -1,0 +1,250 @@
+"""GMJMCMC: chains of populations, merged into renormalised estimates over all distinct models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.features.expression import Feature
+from modejump.features.space import Space
+from modejump.features.transforms import Transform
+from modejump.kernels.evolve import POPULATIONS, RESTARTS
+from modejump.priors.coefficients import resolve_coef_prior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.problem import checked_arrays, project_base
+from modejump.samplers.budget import Budget
+from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.laws import Collected, Laws, laws_from
+from modejump.samplers.result import SamplerResult
+
+STEPS = 300
+PATIENCE = 30
+DEFAULT_POPULATIONS = 250
+# Populations between two looks at the clock.
+_ROUND = 10
+
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """Outcome of GMJMCMC.
+
+    Attributes
+    ----------
+    laws : Laws
+        Laws, their aliases, and models over them.
+    result : SamplerResult
+        Renormalised estimates over the laws.
+    populations, restarts, evaluated : int
+        Totals over all chains; ``evaluated`` counts models within populations.
+    best : ndarray
+        Highest log posterior of each chain.
+    """
+
+    laws: Laws
+    result: SamplerResult
+    populations: int
+    restarts: int
+    evaluated: int
+    best: np.ndarray
+
+
+def feature_problem(
+    x: np.ndarray,
+    y: np.ndarray,
+    names: Sequence[str],
+    *,
+    transforms: Sequence[Transform],
+    space: Space,
+    coef_prior: object = "g",
+    model_prior: ComplexityPrior | None = None,
+    weights: np.ndarray | None = None,
+    intercept: bool = True,
+) -> FeatureProblem:
+    """Check the data and make a problem over a space of features.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, columns)
+        Covariates.
+    y : ndarray of shape (n,)
+        Response.
+    names : sequence of str
+        Names of the columns.
+    transforms : sequence of Transform
+        G.
+    space : Space
+        Limits and operator weights.
+    coef_prior, model_prior : prior objects
+        Prior of the coefficients, and complexity prior of the models.
+    weights : ndarray of shape (n,), optional
+        Case weights.
+    intercept : bool
+        Whether every model has an intercept.
+    """
+    x, y, w = checked_arrays(x, y, weights)
+    if x.shape[1] == 0:
+        raise InputError("there is no covariate to build features from; give at least one column.")
+    custom = [t.name for t in transforms if t.code >= 1000]
+    if custom:
+        raise InputError(f"transform {custom[0]!r} runs in Python only and cannot be used in a search yet.")
+    base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
+    root = np.sqrt(w)
+    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base)
+    if not (columns.scale > 0).any():
+        raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
+    basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
+    return FeatureProblem(
+        tuple(names),
+        np.ascontiguousarray(x.T),
+        columns.response[None].copy(),
+        np.ascontiguousarray(basis),
+        root,
+        float(w.sum()),
+        base_rss,
+        tuple(transforms),
+        space,
+        resolve_coef_prior(coef_prior),  # type: ignore[arg-type]
+        model_prior or ComplexityPrior(),
+    )
+
+
+def gmjmcmc(
+    problem: FeatureProblem,
+    *,
+    chains: int = 16,
+    budget: Budget | None = None,
+    workers: int = 1,
+    seed: int | np.random.SeedSequence = 0,
+    progress: Progress | None = None,
+    weights: np.ndarray | None = None,
+    response: np.ndarray,
+) -> Discovery:
+    """Search the feature space by chains of populations.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    chains : int
+        Independent chains; each is run to its end before the next one of its worker begins.
+    budget : Budget, optional
+        ``steps`` of each chain (300 in a population), or ``seconds`` for all chains together.
+    workers : int
+        Threads; budgets by size give the same result for any number.
+    seed : int or SeedSequence
+        Each chain gets its own stream spawned from it.
+    progress : callable, optional
+        Called with (done, total, note).
+    weights, response : ndarray
+        Case weights and response as given, for the selection problem among the laws found.
+    """
+    if chains < 1:
+        raise InputError(f"chains is {chains}; give at least 1.")
+    budget = budget or Budget(steps=DEFAULT_POPULATIONS * STEPS)
+    if budget.mcse is not None:
+        raise InputError("GMJMCMC has no Monte Carlo error: give steps or seconds instead of mcse.")
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    seeds = root.spawn(chains)
+    GeneticChain(problem, seeds[0], steps=STEPS, patience=PATIENCE).run(0)
+    began = time.perf_counter()
+    populations = max(1, -(-budget.sampling_steps() // STEPS))
+    share = None if budget.seconds is None else budget.seconds * min(workers, chains) / chains
+    finished: list[int] = []
+
+    def one(index: int) -> _Finished:
+        chain = GeneticChain(problem, seeds[index], steps=STEPS, patience=PATIENCE)
+        _run_chain(chain, populations, share)
+        outcome = _Finished.of(chain)
+        finished.append(index)
+        if progress:
+            progress(len(finished), chains, f"{len(finished)} of {chains} chains")
+        return outcome
+
+    if workers > 1 and chains > 1:
+        with ThreadPoolExecutor(workers) as pool:
+            outcomes = list(pool.map(one, range(chains)))
+    else:
+        outcomes = [one(i) for i in range(chains)]
+    return _discovery(problem, outcomes, response, weights, time.perf_counter() - began)
+
+
+@dataclass(frozen=True, eq=False)
+class _Finished:
+    """What is left of a chain when its arrays are gone."""
+
+    collected: Collected
+    alphas: dict[Feature, np.ndarray]
+    populations: int
+    restarts: int
+    evaluated: int
+    best: float
+
+    @classmethod
+    def of(cls, chain: GeneticChain) -> _Finished:
+        chain.collect()
+        num = chain.genetic.num
+        return cls(
+            chain.collected,
+            chain.alphas,
+            int(num[POPULATIONS]),
+            int(num[RESTARTS]),
+            int(chain.archive.num[2]),
+            float(chain.archive.val[0]),
+        )
+
+
+def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> None:
+    if seconds is None:
+        chain.run_to(populations)
+        return
+    until = time.perf_counter() + seconds
+    done = 0
+    while done == 0 or time.perf_counter() < until:
+        done += _ROUND
+        chain.run_to(done)
+
+
+def _discovery(
+    problem: FeatureProblem,
+    outcomes: Sequence[_Finished],
+    response: np.ndarray,
+    weights: np.ndarray | None,
+    seconds: float,
+) -> Discovery:
+    collected: Collected = {}
+    alphas: dict[Feature, np.ndarray] = {}
+    for outcome in outcomes:
+        collected |= outcome.collected
+        alphas |= outcome.alphas
+    laws = laws_from(problem, problem.x.T, response, weights, collected, alphas)
+    values = laws.models.log_posterior
+    weight = np.exp(values - values[0])
+    probability = weight / weight.sum()
+    members = laws.models.membership(len(laws.features))
+    populations = sum(o.populations for o in outcomes)
+    result = SamplerResult(
+        algorithm="gmjmcmc",
+        exact=False,
+        models=laws.models,
+        n_models=len(values),
+        log_evidence=float(values[0] + np.log(weight.sum())),
+        renormalised=np.minimum(probability @ members, 1.0),
+        size_distribution=np.bincount(members.sum(axis=1), weights=probability, minlength=len(laws.features) + 1),
+        steps=populations * STEPS,
+        seconds=seconds,
+    )
+    return Discovery(
+        laws,
+        result,
+        populations,
+        sum(o.restarts for o in outcomes),
+        sum(o.evaluated for o in outcomes),
+        np.array([o.best for o in outcomes]),
+    )

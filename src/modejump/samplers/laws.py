@@ -1,0 +1,143 @@
+"""From the models of many chains to laws: one list of canonical features, functionally equal ones reported once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modejump.features.expression import Feature, evaluate
+from modejump.priors.models import WeightedPrior
+from modejump.problem import Problem
+from modejump.samplers.genetic import SPAN, FeatureProblem
+from modejump.samplers.result import ModelTable
+
+MOST_MODELS = 5_000
+MOST_FEATURES = 256
+COLUMN_BYTES = 512 * 2**20
+# Two features are one law where their columns differ by less than this share of their squared length, up to sign and
+# scale.
+SAME_LAW = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """Laws found and the models over them.
+
+    Attributes
+    ----------
+    features : tuple of Feature
+        One feature for each law: the simplest of its spellings.
+    aliases : mapping of Feature to tuple of Feature
+        Other features met with the same column up to sign and scale.
+    alphas : mapping of Feature to ndarray
+        Coefficients inside projections.
+    problem : Problem
+        Selection among the laws: their columns, with the prior weights of their features.
+    models : ModelTable
+        Models over the laws, best first.
+    """
+
+    features: tuple[Feature, ...]
+    aliases: Mapping[Feature, tuple[Feature, ...]]
+    alphas: Mapping[Feature, np.ndarray]
+    problem: Problem
+    models: ModelTable
+
+
+Collected = dict[frozenset[Feature], float]
+
+
+def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], float]]:
+    """The best models, as many as their features' columns leave room for."""
+    most = int(max(16, min(MOST_FEATURES, COLUMN_BYTES // (8 * rows))))
+    chosen: list[tuple[frozenset[Feature], float]] = []
+    used: set[Feature] = set()
+    ordered = sorted(collected.items(), key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    for model, value in ordered[:MOST_MODELS]:
+        if value < ordered[0][1] - SPAN:
+            break
+        if len(used | model) > most:
+            continue
+        used |= model
+        chosen.append((model, value))
+    return chosen
+
+
+def same_laws(features: Sequence[Feature], columns: np.ndarray) -> dict[Feature, Feature]:
+    """For each feature the simplest one with the same column up to sign and scale."""
+    z = columns - columns.mean(axis=0)
+    z = z / np.linalg.norm(z, axis=0)
+    representative: dict[Feature, Feature] = {}
+    order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
+    heads: list[int] = []
+    for i in order:
+        for h in heads:
+            if 1.0 - (z[:, i] @ z[:, h]) ** 2 < SAME_LAW:
+                representative[features[i]] = features[h]
+                break
+        else:
+            heads.append(i)
+            representative[features[i]] = features[i]
+    return representative
+
+
+def laws_from(
+    problem: FeatureProblem,
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    collected: Collected,
+    alphas: Mapping[Feature, np.ndarray],
+) -> Laws:
+    """Laws and models over them from collected models.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What was searched.
+    x, y, weights : ndarray
+        The data: columns as in ``problem.names``.
+    collected : dict
+        Log posterior of each model.
+    alphas : mapping
+        Coefficients inside projections.
+    """
+    chosen = leading(collected, len(y))
+    features = sorted({f for model, _ in chosen for f in model})
+    table = {name: x[:, j] for j, name in enumerate(problem.names)}
+    columns = np.column_stack([evaluate(f, table, alphas) for f in features]) if features else np.empty((len(y), 0))
+    law_of = same_laws(features, columns) if features else {}
+    laws = sorted(set(law_of.values()))
+    where = {f: i for i, f in enumerate(features)}
+    merged: dict[frozenset[Feature], float] = {}
+    for model, value in chosen:
+        key = frozenset(law_of[f] for f in model)
+        merged[key] = np.logaddexp(merged[key], value) if key in merged else value
+    log_a = problem.model_prior.log_a(problem.n)
+    trees = problem.model_prior.spelling == "trees"
+    selection = Problem.build(
+        columns[:, [where[f] for f in laws]],
+        y,
+        terms={f.text: [i] for i, f in enumerate(laws)},
+        weights=weights,
+        coef_prior=problem.coef_prior,
+        model_prior=WeightedPrior(
+            tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
+        ),
+        intercept=problem.basis.shape[0] > 0,
+    )
+    aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
+    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, laws))
+
+
+def _model_table(merged: Mapping[frozenset[Feature], float], laws: Sequence[Feature]) -> ModelTable:
+    position = {f: i for i, f in enumerate(laws)}
+    words = np.zeros((len(merged), max(1, -(-len(laws) // 64))), np.uint64)
+    values = np.array(list(merged.values()))
+    for row, model in enumerate(merged):
+        for f in model:
+            words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
+    order = np.argsort(-values, kind="stable")
+    return ModelTable(words[order], values[order], np.zeros(len(values), np.int64), np.arange(len(values)))
