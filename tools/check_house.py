@@ -21,6 +21,7 @@ PACKAGE = "modejump"
 # Lower rooms never import upper ones; rooms on one floor do not import each other.
 LAYERS = (
     ("errors",),
+    ("linking",),
     ("jit",),
     ("priors", "features"),
     ("likelihoods",),
@@ -39,7 +40,7 @@ ROOF = "the package itself"
 VERSION = (PACKAGE, "__version__")  # the one thing of the roof that every room may read
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms} | {ROOF: len(LAYERS)}
 
-NUMERIC_CORE = {"errors", "jit", "priors", "features", "likelihoods", "problem", "kernels", "samplers"}
+NUMERIC_CORE = {"errors", "linking", "jit", "priors", "features", "likelihoods", "problem", "kernels", "samplers"}
 CORE_LIBRARIES = {"numpy", "scipy", "numba"}
 
 MODULE_LINES = 500

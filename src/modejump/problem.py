@@ -179,6 +179,7 @@ class Problem:
 def checked_arrays(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, response and weights of the rows that count; one sentence where they cannot be used."""
     x = np.asarray(x, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64)
     if x.ndim != 2 or y.ndim != 1:

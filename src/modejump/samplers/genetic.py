@@ -32,6 +32,9 @@ ARENA_FEATURES = 1 << 17
 # At most so many models of a chain are collected, and none so far below its best one.
 MOST_MODELS = 2_000
 SPAN = 16.0
+# Features above this inclusion stay in the population, others with this probability.
+KEEP_AT = 0.2
+KEEP_LOW = 0.2
 # Bytes for the columns that one chain keeps.
 COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
@@ -128,6 +131,38 @@ def population_moves(s: int) -> Moves:
     )
 
 
+def _new_genetic(s: int, steps: int, patience: int) -> Genetic:
+    return Genetic(
+        np.zeros(s),
+        np.zeros(s, np.uint8),
+        np.zeros(max(s, 64), np.int64),
+        np.zeros(4, np.int64),
+        np.full(2, -np.inf),
+        np.zeros((10, 2), np.int64),
+        KEEP_AT,
+        KEEP_LOW,
+        patience,
+        steps,
+    )
+
+
+def _population_chain(s: int, steps: int, stream: np.ndarray) -> Chain:
+    """A chain over the places of a population; its store holds what one population evaluates."""
+    room = s + MAX_FLIPS
+    return Chain(
+        new_state(s, s, room),
+        new_state(s, s, room),
+        new_state(s, s, room),
+        new_work(room, MAX_FLIPS, s),
+        new_store(4 * steps + 1024, max(1, -(-s // 64))),
+        new_record(s),
+        stream,
+        np.zeros(s, np.uint8),
+        np.zeros(s, np.int64),
+        np.zeros(MAX_FLIPS, np.int64),
+    )
+
+
 class GeneticChain:
     """A chain of populations with all its arrays."""
 
@@ -168,31 +203,8 @@ class GeneticChain:
             problem.model_prior.log_a(problem.n),
             int(problem.model_prior.spelling == "trees"),
         )
-        self.genetic = Genetic(
-            np.zeros(s),
-            np.zeros(s, np.uint8),
-            np.zeros(max(s, 64), np.int64),
-            np.zeros(4, np.int64),
-            np.full(2, -np.inf),
-            np.zeros((10, 2), np.int64),
-            0.2,
-            0.2,
-            patience,
-            steps,
-        )
-        room = s + MAX_FLIPS
-        self.chain = Chain(
-            new_state(s, s, room),
-            new_state(s, s, room),
-            new_state(s, s, room),
-            new_work(room, MAX_FLIPS, s),
-            new_store(4 * steps + 1024, max(1, -(-s // 64))),
-            new_record(s),
-            new_stream(seed),
-            np.zeros(s, np.uint8),
-            np.zeros(s, np.int64),
-            np.zeros(MAX_FLIPS, np.int64),
-        )
+        self.genetic = _new_genetic(s, steps, patience)
+        self.chain = _population_chain(s, steps, new_stream(seed))
         self.moves = population_moves(s)
         self.declared: SpaceArrays = problem.space.compile([t.code for t in problem.transforms], len(problem.names))
         self.archive: Archive = new_archive(archive, problem.space.size, distinct)
