@@ -36,7 +36,7 @@ class Arena(NamedTuple):
     nodes: np.ndarray  # int64 (cap,): nodes of the expression tree
     log_spellings: np.ndarray  # float64 (cap,)
     alpha: np.ndarray  # float64 (pool,): coefficients of a projection's parents, beside ``child``
-    alpha0: np.ndarray  # float64 (cap,)
+    alpha0: np.ndarray  # float64 (cap,): intercept of a projection, NaN until its alphas are fitted
     slots: np.ndarray  # int32 (slots,)
     num: np.ndarray  # int64 (4,)
     buffer: np.ndarray  # int64 (2 * MAX_CHILDREN,): children of a feature in the making
@@ -187,6 +187,7 @@ def intern(ar, kind, code, m):
     ar.arity[f] = m
     for i in range(m):
         ar.child[first + i] = buffer[i]
+    ar.alpha0[f] = np.nan
     _measure(ar, f, kind, m)
     ar.num[COUNT] = f + 1
     ar.num[CHILDREN] = first + m

@@ -6,21 +6,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, Arena, mix
+from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, mix
 from modejump.features.functions import apply
 from modejump.jit import kernel
 
 # How the alphas of a projection are found.
 ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM = range(3)
-# A projection whose parents' Gram matrix has a smaller pivot has no unique alphas.
+# A projection whose parents' Gram matrix has a smaller pivot has no unique alphas, ...
 ALPHA_TOLERANCE = 1e-9
+# ... nor has one with a parent of which less than this share of its length is not constant.
+CONSTANT_PARENT = 1e-7
 
 
 class ColumnPool(NamedTuple):
     """Raw columns of the features used last; scratch columns for what is being computed."""
 
     x: np.ndarray  # float64 (columns, n): the covariates
-    response: np.ndarray  # float64 (n,): the response without the base, of unit length
+    response: np.ndarray  # float64 (n,)
+    root_weight: np.ndarray  # float64 (n,): square roots of the case weights
     values: np.ndarray  # float64 (slots, n)
     owner: np.ndarray  # int64 (slots,): feature of each slot, -1 where free
     slot: np.ndarray  # int32 (features,): slot + 1 of each feature, 0 where it has none
@@ -30,13 +33,20 @@ class ColumnPool(NamedTuple):
 
 
 def new_pool(
-    x: np.ndarray, response: np.ndarray, arena: Arena, slots: int, levels: int, alpha_kind: int = ALPHA_ML
+    x: np.ndarray,
+    response: np.ndarray,
+    root_weight: np.ndarray,
+    arena: Arena,
+    slots: int,
+    levels: int,
+    alpha_kind: int = ALPHA_ML,
 ) -> ColumnPool:
     """An empty cache for ``slots`` columns, and scratch space for expressions of so many levels."""
     n = x.shape[1]
     return ColumnPool(
         x,
         response,
+        root_weight,
         np.zeros((slots, n)),
         np.full(slots, -1, np.int64),
         np.zeros(len(arena.kind), np.int32),
@@ -100,46 +110,53 @@ def remember(pool, f):
 
 
 @kernel
-def _random_alpha(key, i):
-    """A standard normal number that depends on the feature alone, so that the feature stays one feature."""
-    u = (np.float64(mix(key + np.uint64(2 * i + 1)) >> np.uint64(11)) + 0.5) / 9007199254740992.0
-    v = (np.float64(mix(key + np.uint64(2 * i + 2)) >> np.uint64(11)) + 0.5) / 9007199254740992.0
+def _random_alpha(key, parent):
+    """A standard normal number that depends on two keys alone, so that a feature stays one feature in any table."""
+    u = (np.float64(mix(mix(key) + parent + np.uint64(1)) >> np.uint64(11)) + 0.5) / 9007199254740992.0
+    v = (np.float64(mix(mix(key) + parent + np.uint64(2)) >> np.uint64(11)) + 0.5) / 9007199254740992.0
     return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
 
 
 @kernel
-def fit_alphas(ar, pool, f):
-    """Set the alphas of a new projection; False where its parents are dependent or not finite.
+def _centred(values, level, root, out, row):
+    """Weighted deviations of a scratch row from its mean, scaled; (mean, length), length 0 where it is constant."""
+    n = len(root)
+    count, total, whole = 0.0, 0.0, 0.0
+    for r in range(n):
+        w = root[r] * root[r]
+        count += w
+        total += w * values[level, r]
+        whole += w * values[level, r] ** 2
+    mean = total / count
+    squares = 0.0
+    for r in range(n):
+        out[row, r] = root[r] * (values[level, r] - mean)
+        squares += out[row, r] ** 2
+    # Written so that values that are not numbers fail.
+    if not (whole < np.inf and squares > CONSTANT_PARENT**2 * whole):
+        return mean, 0.0
+    length = np.sqrt(squares)
+    for r in range(n):
+        out[row, r] /= length
+    return mean, length
 
-    By maximum likelihood: the response regressed on the parents, by Gram-Schmidt on their centred columns.
-    """
-    m, first = ar.arity[f], ar.start[f]
-    if pool.alpha_kind != ALPHA_ML:
-        ar.alpha0[f] = 0.0 if pool.alpha_kind == ALPHA_ONES else _random_alpha(ar.key[f], np.int64(0))
-        for i in range(m):
-            ar.alpha[first + i] = 1.0 if pool.alpha_kind == ALPHA_ONES else _random_alpha(ar.key[f], i + 1)
-        return True
+
+@kernel
+def _fit_by_likelihood(ar, pool, f):
+    """Alphas by maximum likelihood: weighted least squares of the response on the parents, by Gram-Schmidt."""
+    m, first, root = ar.arity[f], ar.start[f], pool.root_weight
     n = pool.scratch.shape[1]
-    mean, scale = np.zeros(m), np.zeros(m)
-    basis = np.empty((m, n))
+    mean, scale, target = np.zeros(m), np.zeros(m), np.zeros(m)
+    basis = np.empty((m + 1, n))
     upper = np.zeros((m, m))
+    for r in range(n):
+        pool.scratch[1, r] = pool.response[r]
+    intercept, spread = _centred(pool.scratch, np.int64(1), root, basis, m)
     for i in range(m):
         column_into(ar, pool, ar.child[first + i], np.int64(1))
-        total = 0.0
-        for r in range(n):
-            total += pool.scratch[1, r]
-        mean[i] = total / n
-        squares = 0.0
-        for r in range(n):
-            basis[i, r] = pool.scratch[1, r] - mean[i]
-            squares += basis[i, r] ** 2
-        scale[i] = np.sqrt(squares)
-        if not (scale[i] > 0.0 and scale[i] < np.inf):
+        mean[i], scale[i] = _centred(pool.scratch, np.int64(1), root, basis, i)
+        if scale[i] == 0.0:
             return False
-        for r in range(n):
-            basis[i, r] /= scale[i]
-    target = np.zeros(m)
-    for i in range(m):
         for j in range(i):
             dot = 0.0
             for r in range(n):
@@ -155,8 +172,7 @@ def fit_alphas(ar, pool, f):
         upper[i, i] = np.sqrt(squares)
         for r in range(n):
             basis[i, r] /= upper[i, i]
-            target[i] += basis[i, r] * pool.response[r]
-    intercept = 0.0
+            target[i] += basis[i, r] * basis[m, r] * spread
     for i in range(m - 1, -1, -1):
         b = target[i]
         for j in range(i + 1, m):
@@ -165,4 +181,25 @@ def fit_alphas(ar, pool, f):
         ar.alpha[first + i] = target[i] / scale[i]
         intercept -= ar.alpha[first + i] * mean[i]
     ar.alpha0[f] = intercept
+    return True
+
+
+@kernel
+def fit_alphas(ar, pool, f):
+    """Set the alphas of every projection in f that has none; False where its parents are dependent or not finite."""
+    m, first = ar.arity[f], ar.start[f]
+    if ar.kind[f] == PROJECTION and not np.isnan(ar.alpha0[f]):
+        return True
+    for i in range(m):
+        if not fit_alphas(ar, pool, ar.child[first + i]):
+            return False
+    if ar.kind[f] != PROJECTION:
+        return True
+    if pool.alpha_kind == ALPHA_ML:
+        return _fit_by_likelihood(ar, pool, f)
+    ones = pool.alpha_kind == ALPHA_ONES
+    key = ar.key[f]
+    ar.alpha0[f] = 0.0 if ones else _random_alpha(key, key)
+    for i in range(m):
+        ar.alpha[first + i] = 1.0 if ones else _random_alpha(key, ar.key[ar.child[first + i]])
     return True

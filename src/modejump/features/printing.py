@@ -27,16 +27,20 @@ _ESCAPES = {
 }
 
 
-def to_latex(feature: Feature) -> str:
+def to_latex(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None, digits: int = 4) -> str:
     r"""Return LaTeX of a feature, for math mode.
 
-    Repeated factors are collected into powers. The coefficients of projections are written as alphas, numbered
-    through the whole feature from the inside out.
+    Repeated factors are collected into powers.
 
     Parameters
     ----------
     feature : Feature
         The feature.
+    alphas : mapping from Feature to array of w + 1 floats, optional
+        For each projection in the feature its intercept and the coefficients of its parents, in order. Without
+        it they are written as alphas, numbered through the whole feature from the inside out.
+    digits : int
+        Significant digits of such coefficients.
 
     Returns
     -------
@@ -48,6 +52,8 @@ def to_latex(feature: Feature) -> str:
     \left|\mathrm{M\_h}\,\mathrm{P}^{2}\right|^{1/3}
     >>> print(to_latex(Feature("sin(1 + a + b*b)")))
     \sin\left(\alpha_{0} + \alpha_{1}\,\mathrm{a} + \alpha_{2}\,\mathrm{b}^{2}\right)
+    >>> print(to_latex(Feature("sin(1 + a)"), {Feature("sin(1 + a)"): [0.5, -2.0]}))
+    \sin\left(0.5 - 2\,\mathrm{a}\right)
     """
     texts: dict[Feature, str] = {}
     numbers = itertools.count()
@@ -59,14 +65,34 @@ def to_latex(feature: Feature) -> str:
         else:
             inner = texts[node.children[0]]
             if node.kind == "projection":
-                terms = [rf"\alpha_{{{next(numbers)}}}"]
-                terms += [rf"\alpha_{{{next(numbers)}}}\,{texts[parent]}" for parent in node.children]
-                inner = " + ".join(terms)
+                parents = [texts[parent] for parent in node.children]
+                if alphas is None:
+                    terms = [rf"\alpha_{{{next(numbers)}}}"]
+                    terms += [rf"\alpha_{{{next(numbers)}}}\,{parent}" for parent in parents]
+                    inner = " + ".join(terms)
+                else:
+                    inner = _latex_sum(coefficients(node, alphas).tolist(), parents, digits)
             # A feature can outlive the transform that a user removed.
             transform = transforms.get(node.transform)
             template = default_latex(node.transform) if transform is None else transform.latex
             texts[node] = template.replace(ARGUMENT, inner)
     return texts[feature]
+
+
+def _latex_sum(values: list[float], parents: list[str], digits: int) -> str:
+    text = latex_number(values[0], digits)
+    for value, parent in zip(values[1:], parents):
+        text += rf" {'-' if value < 0 else '+'} {latex_number(abs(value), digits)}\,{parent}"
+    return text
+
+
+def latex_number(value: float, digits: int) -> str:
+    """Return a number in LaTeX, with a power of ten where it has one."""
+    text = f"{value:.{digits}g}"
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    return rf"{mantissa} \times 10^{{{int(exponent)}}}"
 
 
 def _latex_powers(product: Feature, texts: Mapping[Feature, str]) -> Iterator[str]:

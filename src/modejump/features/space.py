@@ -8,17 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.features.arena import MAX_CHILDREN
 from modejump.features.edits import OPERATORS, SpaceArrays
+from modejump.features.expression import MAX_COMPLEXITY
 
 ALPHAS = ("ml", "ones", "random")
+# What the compiled tables of features have room for, far above what a search can reach.
+MOST = {"depth": 64, "width": MAX_CHILDREN, "complexity": MAX_COMPLEXITY}
 # Tree edits by share; each kind stands beside its inverse.
 EDIT_WEIGHTS = {
-    "insert": 0.25,
+    "insert": 0.45,
     "delete": 0.10,
-    "swap_leaf": 0.30,
-    "swap_function": 0.10,
+    "swap_leaf": 0.20,
+    "swap_function": 0.05,
     "strip": 0.10,
-    "wrap": 0.15,
+    "wrap": 0.10,
 }
 
 
@@ -63,6 +67,8 @@ class Space:
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name} of the space is {value!r}; give a whole number of at least {least}.")
+            if value > MOST.get(name, value):
+                raise InputError(f"{name} of the space is {value!r}; it may be at most {MOST[name]}.")
         weights = [self.mutation, self.crossover, self.modification, self.projection]
         for name, value in zip(("mutation", "crossover", "modification", "projection"), weights, strict=True):
             if not (isinstance(value, (int, float)) and 0.0 <= value <= 1.0):

@@ -11,21 +11,9 @@ from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.handle import handle
 from modejump.kernels.jump import mode_jump
 from modejump.kernels.moves import JUMP_GREEDY, accept, propose
+from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.rng import uniform
-from modejump.kernels.state import (
-    COLS,
-    ENTRY,
-    LOG_POSTERIOR,
-    OVERFLOW,
-    PLACED,
-    SIZE,
-    State,
-    Work,
-    copy_state,
-    flip_all,
-    neighbour,
-    set_model,
-)
+from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 
 # Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow.

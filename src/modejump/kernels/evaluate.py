@@ -156,6 +156,13 @@ def log_likelihood(data, k, resid):
 
 
 @entry
+def columns_resid(problem_data, cols):
+    """Residual share of the model with these columns (ascending), -1.0 where it has probability zero."""
+    k = len(cols)
+    return canonical_resid(handle(problem_data), cols, k, np.empty((k, k)), np.empty(k))
+
+
+@entry
 def evaluate_member(problem_data, member):
     """Log posterior of a model given as a membership vector, from scratch; returns (log posterior, resid)."""
     data = handle(problem_data)

@@ -21,9 +21,10 @@ from modejump.kernels.archive import archive_store
 from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.handle import handle
+from modejump.kernels.neighbour import set_model
 from modejump.kernels.population import admit, relist, vacate
 from modejump.kernels.rng import below, uniform
-from modejump.kernels.state import clear_model, set_model
+from modejump.kernels.state import clear_model
 from modejump.kernels.store import COUNT, EVALUATED, FORGOTTEN
 
 # Why ``evolve`` returned.

@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.features.arena import COVARIATE, PROJECTION
+from modejump.features.arena import COVARIATE
 from modejump.features.columns import column_into, fit_alphas, remember
 from modejump.jit import kernel
+from modejump.problem import BASE_TOLERANCE
 
 # Prior weight of an empty place.
 EMPTY_WEIGHT = -np.inf
 # A candidate is linearly dependent on the population where less than this share of its squared length is its own.
 DEPENDENCE_TOLERANCE = 1e-8
-# A column is constant where less than this share of its length is outside the base.
-CONSTANT_TOLERANCE = 1e-9
 
 
 class Population(NamedTuple):
@@ -75,7 +74,7 @@ def standardise(pop, scratch, place):
             for r in range(n):
                 z[place, r] -= dot * basis[b, r]
     length = dot_rows(z, place, z, place)
-    if not length > CONSTANT_TOLERANCE**2 * total:
+    if not length > BASE_TOLERANCE**2 * total:
         return False
     scale = 1.0 / np.sqrt(length)
     for r in range(n):
@@ -126,7 +125,7 @@ def feature_weight(ar, pop, f):
 @kernel
 def admit(data, ar, pool, pop, place, f):
     """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
-    if ar.kind[f] == PROJECTION and pool.slot[f] == 0 and not fit_alphas(ar, pool, f):
+    if not fit_alphas(ar, pool, f):
         return False
     column_into(ar, pool, f, np.int64(0))
     if not standardise(pop, pool.scratch, place):

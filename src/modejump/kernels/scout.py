@@ -13,7 +13,8 @@ from modejump.jit import entry, kernel
 from modejump.kernels.chain import DONE, WANT_ROOM
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.handle import handle
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, neighbour, refresh, set_model, toggle
+from modejump.kernels.neighbour import neighbour, set_model
+from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, refresh, toggle
 from modejump.kernels.store import COUNT
 
 

@@ -16,15 +16,9 @@ from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
-    REFINE_BELOW,
-    RESID_FLOOR,
-    canonical_resid,
     factorise,
-    log_likelihood,
 )
 from modejump.kernels.handle import handle
-from modejump.kernels.store import insert, probe
-from modejump.priors.kernels import log_model_prior
 
 # Slots of State.num.
 SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)
@@ -120,7 +114,7 @@ def toggle(data, st, t):
 
 
 @kernel
-def _gather(data, st, work):
+def gather(data, st, work):
     """Columns of the model in natural order; returns their number, or -1 beyond capacity."""
     k = 0
     for t in range(len(st.member)):
@@ -155,7 +149,7 @@ def rebuild(data, st, work):
     st.num[READY] = 0
     if column_count(data, st) > data.max_cols:
         return
-    k = _gather(data, st, work)
+    k = gather(data, st, work)
     if k < 0:
         st.num[OVERFLOW] = 1
         return
@@ -234,7 +228,7 @@ def _drop_column(st, c):
 
 
 @kernel
-def _column_product(data, st, c, products, row):
+def column_product(data, st, c, products, row):
     """H g into a row of ``products`` for a column outside the model; its pivot 1 - g'Hg and response entry."""
     gram, h, beta, cols = data.gram, st.inverse, st.beta, st.cols
     k = st.num[COLS]
@@ -256,7 +250,7 @@ def _column_product(data, st, c, products, row):
 def _add_column(data, st, work, c):
     """Border the inverse by one column; False where the pivot is too small to trust."""
     v = work.products
-    pivot, entry = _column_product(data, st, c, v, 0)
+    pivot, entry = column_product(data, st, c, v, 0)
     if pivot < GUARD:
         return False
     h, beta = st.inverse, st.beta
@@ -304,7 +298,7 @@ def _sweep_term(data, st, work, t):
 
 
 @kernel
-def _leaving_first(st, flips, m):
+def leaving_first(st, flips, m):
     """Put the terms that leave before those that enter, so that pivots stay large; returns how many leave."""
     leaving = 0
     for i in range(m):
@@ -317,171 +311,12 @@ def _leaving_first(st, flips, m):
 @kernel
 def flip_all(data, st, work, flips, m):
     """Move the state to the model that differs in these terms (its log posterior and entry are the caller's)."""
-    _leaving_first(st, flips, m)
+    leaving_first(st, flips, m)
     for i in range(m):
         toggle(data, st, flips[i])
         if not _sweep_term(data, st, work, flips[i]):
             rebuild(data, st, work)
     _note_condition(st)
-
-
-@kernel
-def _tableau(data, st, work, b):
-    """Swept tableau of the flipping columns; those that leave come first."""
-    gram, slot, inner, h = data.gram, st.slot, st.cols, st.inverse
-    cols, a, rhs, products = work.flip_cols, work.tableau, work.rhs, work.products
-    for i in range(b):
-        c = cols[i]
-        s = slot[c]
-        if s >= 0:
-            rhs[i] = st.beta[s]
-            for j in range(i + 1):
-                a[i, j] = -h[s, slot[cols[j]]]
-            continue
-        a[i, i], rhs[i] = _column_product(data, st, c, products, i)
-        for j in range(i):
-            sj = slot[cols[j]]
-            if sj >= 0:
-                a[i, j] = products[i, sj]
-            else:
-                t = gram[c, cols[j]]
-                for m in range(st.num[COLS]):
-                    t -= gram[c, inner[m]] * products[j, m]
-                a[i, j] = t
-
-
-@kernel
-def _eliminate(st, work, b):
-    """Residual share after the flips, or -1.0 where a pivot is too small to trust."""
-    a, rhs, slot, cols = work.tableau, work.rhs, st.slot, work.flip_cols
-    resid = st.val[RESID]
-    for i in range(b):
-        pivot = a[i, i]
-        leaving = slot[cols[i]] >= 0
-        if (leaving and -pivot * GUARD > 1.0) or (not leaving and pivot < GUARD):
-            return -1.0
-        f = rhs[i] / pivot
-        resid -= rhs[i] * f
-        for j in range(i + 1, b):
-            g = a[j, i] / pivot
-            rhs[j] -= a[j, i] * f
-            for m in range(i + 1, j + 1):
-                a[j, m] -= g * a[m, i]
-    return resid
-
-
-@kernel
-def _prior_now(data, st):
-    if data.prior.heredity != 0:
-        return log_model_prior(st.member, st.num[SIZE], data.prior)
-    # A running sum would be cheaper and drift; a weight of minus infinity would spoil it for good.
-    order, weight = st.order, data.prior.log_weight
-    total = data.prior.log_size[st.num[SIZE]]
-    for i in range(st.num[SIZE]):
-        total += weight[order[i]]
-    return total
-
-
-@kernel
-def _contains_perfect(st, work):
-    """Whether the model contains one that is known to fit perfectly: then nothing has to be refined."""
-    perfect, words = work.perfect, st.words
-    for i in range(work.num[0]):
-        inside = True
-        for w in range(len(words)):
-            if perfect[i, w] & ~words[w]:
-                inside = False
-                break
-        if inside:
-            return True
-    return False
-
-
-@kernel
-def _note_perfect(st, work):
-    """Remember a model that fits perfectly; the oldest makes way."""
-    at = work.num[1]
-    for w in range(len(st.words)):
-        work.perfect[at, w] = st.words[w]
-    work.num[1] = (at + 1) % work.perfect.shape[0]
-    work.num[0] = max(work.num[0], at + 1)
-
-
-@kernel
-def _canonical_likelihood(data, st, work):
-    """log p(y|M) of the model in the set representations, by the canonical evaluation."""
-    k = column_count(data, st)
-    if k > data.max_cols:
-        return NEG_INF
-    if _gather(data, st, work) < 0:
-        st.num[OVERFLOW] = 1
-        return NEG_INF
-    if _contains_perfect(st, work):
-        resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
-        return log_likelihood(data, k, RESID_FLOOR if resid > -0.5 else -1.0)
-    resid = canonical_resid(data, work.sorted_cols, k, work.chol, work.solved)
-    if resid == RESID_FLOOR:
-        _note_perfect(st, work)
-    return log_likelihood(data, k, resid)
-
-
-@kernel
-def _neighbour_likelihood(data, st, work, flips, m, leaving):
-    """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
-    if not st.num[READY] or st.num[ILL]:
-        return _canonical_likelihood(data, st, work)
-    b = 0
-    k = st.num[COLS]
-    for i in range(m):
-        t = flips[i]
-        for c in range(data.first[t], data.first[t + 1]):
-            work.flip_cols[b] = c
-            b += 1
-            k += -1 if i < leaving else 1
-    if k > data.max_cols:
-        return NEG_INF
-    _tableau(data, st, work, b)
-    resid = _eliminate(st, work, b)
-    if resid < REFINE_BELOW:
-        return _canonical_likelihood(data, st, work)
-    return log_likelihood(data, k, resid)
-
-
-@kernel
-def neighbour(data, st, work, store, flips, m):
-    """Log posterior of the model that differs from the state's in these terms; (value, entry in the store).
-
-    The state is left as it was. A model met before costs a look-up; one that the prior excludes is not stored.
-    """
-    leaving = _leaving_first(st, flips, m)
-    for i in range(m):
-        toggle(data, st, flips[i])
-    entry = probe(store, st.hash[0], st.words)
-    if entry >= 0:
-        value = store.log_posterior[entry]
-    else:
-        value = _prior_now(data, st)
-        if value > NEG_INF:
-            value += _neighbour_likelihood(data, st, work, flips, m, leaving)
-            if not st.num[OVERFLOW]:
-                entry = insert(store, st.hash[0], st.words, value)
-    for i in range(m - 1, -1, -1):
-        toggle(data, st, flips[i])
-    return value, entry
-
-
-@kernel
-def here(data, st, work, store):
-    """Log posterior of the state's own model and its entry, from the cache or by the canonical evaluation."""
-    entry = probe(store, st.hash[0], st.words)
-    if entry >= 0:
-        return store.log_posterior[entry], entry
-    value = _prior_now(data, st)
-    if value > NEG_INF:
-        value += _canonical_likelihood(data, st, work)
-        if not st.num[OVERFLOW]:
-            entry = insert(store, st.hash[0], st.words, value)
-    return value, entry
 
 
 @kernel
@@ -532,13 +367,3 @@ def clear_model(st):
         words[w] = 0
     st.hash[0] = 0
     st.num[SIZE] = 0
-
-
-@kernel
-def set_model(data, st, work, store, member):
-    """Put the state at a given model."""
-    for t in range(len(member)):
-        if member[t] != st.member[t]:
-            toggle(data, st, t)
-    refresh(data, st, work)
-    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -50,12 +50,34 @@ def enumerate_models(
     # Compile first, so that no clock counts it: no model is as small as this.
     traverse(data, 0, 0, -1, new_stack(k, problem.n_columns), new_tally(k, 1))
     started = time.perf_counter()
-    tallies = _run_tasks(data, split, keep, workers, progress)
+    tallies, best = _run_tasks(data, split, keep, workers, progress)
     seconds = time.perf_counter() - started
-    return _result(tallies, order, keep, seconds)
+    return _result(tallies, best, order, seconds)
 
 
-def _run_tasks(data: ProblemData, split: int, keep: int, workers: int, progress: Progress | None) -> list[Tally]:
+class _Best:
+    """The best models of the tasks so far, best first, so that thousands of tasks stay small."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.value = np.empty(0)
+        self.model = np.empty(0, np.uint64)
+
+    def take(self, tally: Tally) -> Tally:
+        """Take a task's best models over; the task without them."""
+        value, model = tally.top_value[: tally.top_num[0]], tally.top_model[: tally.top_num[0]]
+        if len(self.value) == self.keep:
+            chosen = value >= self.value[-1]
+            value, model = value[chosen], model[chosen]
+        value, model = np.concatenate([self.value, value]), np.concatenate([self.model, model])
+        order = np.lexsort((model, -value))[: self.keep]
+        self.value, self.model = value[order], model[order]
+        return tally._replace(top_value=np.empty(0), top_model=np.empty(0, np.uint64))
+
+
+def _run_tasks(
+    data: ProblemData, split: int, keep: int, workers: int, progress: Progress | None
+) -> tuple[list[Tally], _Best]:
     k, p = len(data.first) - 1, data.gram.shape[0]
     finite = np.flatnonzero(np.isfinite(data.prior.log_size))
     max_size = int(finite[-1]) if len(finite) else 0
@@ -64,28 +86,25 @@ def _run_tasks(data: ProblemData, split: int, keep: int, workers: int, progress:
     def task(pattern: int) -> Tally:
         tally = new_tally(k, keep)
         traverse(data, pattern, split, max_size, new_stack(k, p), tally)
-        return _trimmed(tally)
+        return tally
 
-    tallies = []
+    tallies: list[Tally] = []
+    best = _Best(keep)
+
+    def collect(results: Iterable[Tally]) -> None:
+        for tally in results:
+            tallies.append(best.take(tally))
+            if progress:
+                progress(len(tallies), n_tasks, "enumerating")
+
     if workers <= 1 or n_tasks == 1:
-        results = map(task, range(n_tasks))
-        for done, tally in enumerate(results):
-            tallies.append(tally)
-            if progress:
-                progress(done + 1, n_tasks, "enumerating")
-        return tallies
-    with ThreadPoolExecutor(workers) as pool:
-        for done, tally in enumerate(pool.map(task, range(n_tasks))):
-            tallies.append(tally)
-            if progress:
-                progress(done + 1, n_tasks, "enumerating")
-    return tallies
-
-
-def _trimmed(tally: Tally) -> Tally:
-    """Only what the task found, so that thousands of tasks stay small."""
-    n = int(tally.top_num[0])
-    return tally._replace(top_value=tally.top_value[:n].copy(), top_model=tally.top_model[:n].copy())
+        collect(map(task, range(n_tasks)))
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            # A few tasks at a time, or finished ones would wait in memory.
+            for start in range(0, n_tasks, 4 * workers):
+                collect(pool.map(task, range(start, min(n_tasks, start + 4 * workers))))
+    return tallies, best
 
 
 def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
@@ -130,17 +149,14 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
     ), order
 
 
-def _result(tallies: list[Tally], order: np.ndarray, keep: int, seconds: float) -> SamplerResult:
+def _result(tallies: list[Tally], best: _Best, order: np.ndarray, seconds: float) -> SamplerResult:
     k = len(order)
     reference = max(float(t.total[2]) for t in tallies)
     scale = [float(np.exp(t.total[2] - reference)) for t in tallies]
     total = sum(s * float(t.total[0]) for s, t in zip(scale, tallies, strict=True))
     inclusion = np.empty(k)
     inclusion[order] = np.sum([s * t.inclusion for s, t in zip(scale, tallies, strict=True)], axis=0) / total
-    value = np.concatenate([t.top_value for t in tallies])
-    model = np.concatenate([t.top_model for t in tallies])
-    best = np.lexsort((model, -value))[:keep]
-    value, model = value[best], _restore_bits(model[best], order)
+    value, model = best.value, _restore_bits(best.model, order)
     return SamplerResult(
         algorithm="enumerate",
         exact=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -63,14 +64,17 @@ class Mixture:
         for name, weight in (self.weights or {}).items():
             if name not in KERNELS:
                 raise InputError(f"{name!r} is not a kernel; the kernels are {', '.join(KERNELS)}.")
-            if not weight >= 0:
+            if not 0 <= weight < math.inf:
                 raise InputError(f"the weight of kernel {name!r} is {weight!r}; give a number of at least 0.")
         if self.weights is not None and not sum(self.weights.values()) > 0:
             raise InputError("all kernel weights are zero; give at least one a positive weight.")
         if self.rho is not None and not 0 < self.rho < 1:
             raise InputError(f"rho is {self.rho!r}; it is a probability strictly between 0 and 1.")
-        if not self.temperature > 0:
+        if not 0 < self.temperature < math.inf:
             raise InputError(f"temperature is {self.temperature!r}; give a positive number.")
+        for name, value, least in (("jump_max", self.jump_max, 1), ("search", self.search, 0)):
+            if value is not None and (int(value) != value or value < least):
+                raise InputError(f"{name} is {value!r}; give a whole number of at least {least}.")
 
     def compile(self, problem: Problem) -> Moves:
         """Settings for the compiled kernels before anything is learnt."""

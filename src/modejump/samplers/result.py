@@ -49,7 +49,7 @@ class SamplerResult:
     Attributes
     ----------
     algorithm : str
-        "enumerate" or "mjmcmc".
+        "enumerate", "mjmcmc" or "gmjmcmc".
     exact : bool
         Whether all models were enumerated, so that every probability is exact.
     models : ModelTable
@@ -80,6 +80,10 @@ class SamplerResult:
         Sampling visits to models that the memory bound dropped from ``models``.
     notes : tuple of str
         Sentences worth telling the user, e.g. a precision that was not reached within its cap.
+    chain_best : ndarray of shape (chains,) or None
+        After a search among features: the highest log posterior that each chain met.
+    populations, restarts : int
+        After a search among features: populations of all chains together, and how often a chain began anew.
     """
 
     algorithm: str
@@ -99,6 +103,18 @@ class SamplerResult:
     finished: bool = True
     forgotten_visits: int = 0
     notes: tuple[str, ...] = ()
+    chain_best: np.ndarray | None = None
+    populations: int = 0
+    restarts: int = 0
+
+    @property
+    def counted(self) -> bool:
+        """Whether the share of steps spent in a model estimates its probability.
+
+        It does in a chain over a fixed list of terms. A search changes the list as it goes, so its models are
+        compared by their posterior, renormalised.
+        """
+        return self.algorithm == "mjmcmc" and self.steps > 0
 
     @property
     def steps_per_second(self) -> float:

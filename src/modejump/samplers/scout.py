@@ -10,7 +10,7 @@ from modejump.kernels.chain import DONE
 from modejump.kernels.scout import expand
 from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, resize
 from modejump.problem import Problem
-from modejump.samplers.budget import Budget
+from modejump.samplers.budget import DEFAULT_STEPS, Budget
 from modejump.samplers.runner import new_chain, with_more_room
 
 # The scout evaluates at most so many models,
@@ -48,7 +48,9 @@ def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
     if budget.seconds is not None:
         until = time.perf_counter() + TIME_SHARE * budget.seconds
     else:
-        wanted = min(wanted, budget.sampling_steps() * chains // STEPS_PER_MODEL)
+        # Most runs to a precision end long before their cap.
+        planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
+        wanted = min(wanted, planned * chains // STEPS_PER_MODEL)
     start = np.zeros(problem.n_terms, np.uint8)
     heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
     piece = min(wanted, _FIRST_PIECE)

@@ -1,0 +1,205 @@
+"""Evaluation of neighbours: the models that differ from a state's in a few terms.
+
+The tableau of the flipping columns is taken from the state's inverse and eliminated (see ``kernels.state`` for the
+algebra); a model met before costs a look-up. Whatever rounding could tip goes to the canonical evaluation.
+"""
+
+from __future__ import annotations
+
+from modejump.jit import kernel
+from modejump.kernels.evaluate import (
+    GUARD,
+    NEG_INF,
+    REFINE_BELOW,
+    RESID_FLOOR,
+    canonical_resid,
+    factorise,
+    log_likelihood,
+)
+from modejump.kernels.state import (
+    COLS,
+    ENTRY,
+    ILL,
+    LOG_POSTERIOR,
+    OVERFLOW,
+    READY,
+    RESID,
+    SIZE,
+    column_count,
+    column_product,
+    gather,
+    leaving_first,
+    refresh,
+    toggle,
+)
+from modejump.kernels.store import insert, probe
+from modejump.priors.kernels import log_model_prior
+
+
+@kernel
+def _tableau(data, st, work, b):
+    """Swept tableau of the flipping columns; those that leave come first."""
+    gram, slot, inner, h = data.gram, st.slot, st.cols, st.inverse
+    cols, a, rhs, products = work.flip_cols, work.tableau, work.rhs, work.products
+    for i in range(b):
+        c = cols[i]
+        s = slot[c]
+        if s >= 0:
+            rhs[i] = st.beta[s]
+            for j in range(i + 1):
+                a[i, j] = -h[s, slot[cols[j]]]
+            continue
+        a[i, i], rhs[i] = column_product(data, st, c, products, i)
+        for j in range(i):
+            sj = slot[cols[j]]
+            if sj >= 0:
+                a[i, j] = products[i, sj]
+            else:
+                t = gram[c, cols[j]]
+                for m in range(st.num[COLS]):
+                    t -= gram[c, inner[m]] * products[j, m]
+                a[i, j] = t
+
+
+@kernel
+def _eliminate(st, work, b):
+    """Residual share after the flips, or -1.0 where a pivot is too small to trust."""
+    a, rhs, slot, cols = work.tableau, work.rhs, st.slot, work.flip_cols
+    resid = st.val[RESID]
+    for i in range(b):
+        pivot = a[i, i]
+        leaving = slot[cols[i]] >= 0
+        if (leaving and -pivot * GUARD > 1.0) or (not leaving and pivot < GUARD):
+            return -1.0
+        f = rhs[i] / pivot
+        resid -= rhs[i] * f
+        for j in range(i + 1, b):
+            g = a[j, i] / pivot
+            rhs[j] -= a[j, i] * f
+            for m in range(i + 1, j + 1):
+                a[j, m] -= g * a[m, i]
+    return resid
+
+
+@kernel
+def _prior_now(data, st):
+    if data.prior.heredity != 0:
+        return log_model_prior(st.member, st.num[SIZE], data.prior)
+    # A running sum would be cheaper and drift; a weight of minus infinity would spoil it for good.
+    order, weight = st.order, data.prior.log_weight
+    total = data.prior.log_size[st.num[SIZE]]
+    for i in range(st.num[SIZE]):
+        total += weight[order[i]]
+    return total
+
+
+@kernel
+def _contains_perfect(st, work):
+    """Whether the model contains one that is known to fit perfectly: then nothing has to be refined."""
+    perfect, words = work.perfect, st.words
+    for i in range(work.num[0]):
+        inside = True
+        for w in range(len(words)):
+            if perfect[i, w] & ~words[w]:
+                inside = False
+                break
+        if inside:
+            return True
+    return False
+
+
+@kernel
+def _note_perfect(st, work):
+    """Remember a model that fits perfectly; the oldest makes way."""
+    at = work.num[1]
+    for w in range(len(st.words)):
+        work.perfect[at, w] = st.words[w]
+    work.num[1] = (at + 1) % work.perfect.shape[0]
+    work.num[0] = max(work.num[0], at + 1)
+
+
+@kernel
+def _canonical_likelihood(data, st, work):
+    """log p(y|M) of the model in the set representations, by the canonical evaluation."""
+    k = column_count(data, st)
+    if k > data.max_cols:
+        return NEG_INF
+    if gather(data, st, work) < 0:
+        st.num[OVERFLOW] = 1
+        return NEG_INF
+    if _contains_perfect(st, work):
+        resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
+        return log_likelihood(data, k, RESID_FLOOR if resid > -0.5 else -1.0)
+    resid = canonical_resid(data, work.sorted_cols, k, work.chol, work.solved)
+    if resid == RESID_FLOOR:
+        _note_perfect(st, work)
+    return log_likelihood(data, k, resid)
+
+
+@kernel
+def _neighbour_likelihood(data, st, work, flips, m, leaving):
+    """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
+    if not st.num[READY] or st.num[ILL]:
+        return _canonical_likelihood(data, st, work)
+    b = 0
+    k = st.num[COLS]
+    for i in range(m):
+        t = flips[i]
+        for c in range(data.first[t], data.first[t + 1]):
+            work.flip_cols[b] = c
+            b += 1
+            k += -1 if i < leaving else 1
+    if k > data.max_cols:
+        return NEG_INF
+    _tableau(data, st, work, b)
+    resid = _eliminate(st, work, b)
+    if resid < REFINE_BELOW:
+        return _canonical_likelihood(data, st, work)
+    return log_likelihood(data, k, resid)
+
+
+@kernel
+def neighbour(data, st, work, store, flips, m):
+    """Log posterior of the model that differs from the state's in these terms; (value, entry in the store).
+
+    The state is left as it was. A model met before costs a look-up; one that the prior excludes is not stored.
+    """
+    leaving = leaving_first(st, flips, m)
+    for i in range(m):
+        toggle(data, st, flips[i])
+    entry = probe(store, st.hash[0], st.words)
+    if entry >= 0:
+        value = store.log_posterior[entry]
+    else:
+        value = _prior_now(data, st)
+        if value > NEG_INF:
+            value += _neighbour_likelihood(data, st, work, flips, m, leaving)
+            if not st.num[OVERFLOW]:
+                entry = insert(store, st.hash[0], st.words, value)
+    for i in range(m - 1, -1, -1):
+        toggle(data, st, flips[i])
+    return value, entry
+
+
+@kernel
+def here(data, st, work, store):
+    """Log posterior of the state's own model and its entry, from the cache or by the canonical evaluation."""
+    entry = probe(store, st.hash[0], st.words)
+    if entry >= 0:
+        return store.log_posterior[entry], entry
+    value = _prior_now(data, st)
+    if value > NEG_INF:
+        value += _canonical_likelihood(data, st, work)
+        if not st.num[OVERFLOW]:
+            entry = insert(store, st.hash[0], st.words, value)
+    return value, entry
+
+
+@kernel
+def set_model(data, st, work, store, member):
+    """Put the state at a given model."""
+    for t in range(len(member)):
+        if member[t] != st.member[t]:
+            toggle(data, st, t)
+    refresh(data, st, work)
+    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)
