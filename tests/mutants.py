@@ -21,7 +21,6 @@ from modejump.jit import kernel
 from modejump.kernels.handle import handle
 from modejump.kernels.neighbour import set_model
 
-
 PACKAGE = "modejump.kernels"
 # In the order in which they import each other.
 MODULES = ("rng", "store", "evaluate", "state", "neighbour", "moves", "jump", "chain")

@@ -249,7 +249,7 @@ COMMANDS = {
     "argument": ("fit", "missing argument"),
     "command": ("fti", "no such command"),
     "run": ("predict nowhere numeric.csv", "nowhere is not a saved run"),
-    "demo": ("demo kepler", "the demo 'kepler' is not part of this version"),
+    "demo": ("demo logic", "the demo 'logic' is not part of this version"),
 }
 
 

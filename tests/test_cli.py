@@ -122,19 +122,93 @@ def test_warnings_are_one_line(files, capsys):
     assert "row labels" in lines[0] and "'flat'" in lines[1]
 
 
-def test_the_demo_shows_probabilities_and_coverage(capsys, monkeypatch):
+def test_the_diabetes_demo_shows_probabilities_and_coverage(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["demo"]) == 0
+    assert main(["demo", "diabetes"]) == 0
     out, err = capsys.readouterr()
     assert err == "" and all(len(line) <= 80 for line in out.splitlines())
     for words in ("bmi", "exact", "prediction interval", "modejump fit"):
         assert words in " ".join(out.split())
 
 
-@pytest.mark.parametrize("name", ["kepler", "mass", "logic", "crime", "nonsense"])
-def test_demos_of_later_versions_are_refused(name, capsys):
+@pytest.mark.parametrize(
+    "arguments, law", [([], "troot(Period*Period*StarMass)"), (["mass"], "Density*Radius*Radius*Radius")]
+)
+def test_a_demo_discovers_its_law_and_draws_it(arguments, law, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["demo", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and all(len(line) <= 80 for line in out.splitlines())
+    name = arguments[0] if arguments else "kepler"
+    first = next(line for line in out.splitlines() if law in line)
+    assert "1.0000" in first
+    for words in ("Hidden in the data was", "prediction interval", f"{name}.png", "modejump fit"):
+        assert words in " ".join(out.split())
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]
+
+
+def test_the_plot_of_a_demo_goes_where_it_is_asked_to(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "kepler", "--plot", "here.svg"]) == 0
+    assert Path("here.svg").exists() and not Path("kepler.png").exists()
+    for arguments in (["kepler", "--plot", "here.nonsense"], ["diabetes", "--plot", "here.png"]):
+        capsys.readouterr()
+        assert main(["demo", *arguments]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["logic", "crime", "nonsense"])
+def test_demos_there_are_not_are_refused(name, capsys):
     assert main(["demo", name]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_fit_searches_for_laws_and_its_run_predicts(files, capsys):
+    table = pd.read_csv("data.csv")[["alpha", "beta", "gamma"]]
+    table.assign(y=2.0 + np.sin(table["alpha"]) * table["beta"]).to_csv("law.csv", index=False)
+    line = "fit law.csv --target y --transforms sin,troot --coef-prior jeffreys --steps 9000 --chains 4 --out run"
+    assert main(line.split()) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and all(len(line) <= 80 for line in out.splitlines())
+    for words in ("beta*sin(alpha)", "GMJMCMC, 4 chains", "complexity (a = 1/n", "y = 2 + 1*beta*sin(alpha)"):
+        assert words in " ".join(out.split())
+    assert main("predict run new.csv --interval 0.9".split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    new = pd.read_csv("new.csv")
+    assert lines[0] == "mean,lower,upper"
+    got = [float(row.split(",")[0]) for row in lines[1:]]
+    np.testing.assert_allclose(got, 2.0 + np.sin(new["alpha"]) * new["beta"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("switch", [["--algorithm", "gmjmcmc"], ["--model-prior", "complexity=n^-2"]])
+def test_other_ways_to_ask_for_a_search(files, capsys, switch):
+    assert main(["fit", "data.csv", "--target", "y", "--drop", "site,w", "--steps", "3000", *switch]) == 0
+    out = capsys.readouterr().out
+    assert "GMJMCMC, 16 chains" in out and ("n^-2" in out) == ("complexity=n^-2" in switch)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("--transforms sin --factors cyl", "--factors"),
+        ("--transforms sin --always-in alpha", "--always-in"),
+        ("--transforms sin --formula alpha", "--formula"),
+        ("--transforms sni", "perhaps you mean 'sin'"),
+        ("--transforms sin --algorithm enumerate", "fixed list"),
+        ("--transforms sin --model-prior uniform", "complexity"),
+        ("--model-prior complexity=2", "complexity prior"),
+        ("--transforms sin --drop site --mcse 0.01", "Monte Carlo error"),
+        ("--transforms none", "column 'site' holds categories or text"),
+    ],
+)
+def test_what_does_not_go_with_a_search_is_refused(files, capsys, line, words):
+    assert main(["fit", "data.csv", "--target", "y", *line.split()]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
 
 
 def test_version_and_help(capsys):

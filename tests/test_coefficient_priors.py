@@ -160,9 +160,7 @@ def crime_space(crime: Regression) -> tuple[np.ndarray, np.ndarray]:
     return resid, size
 
 
-def test_the_enumeration_of_the_test_is_right(
-    crime: Regression, crime_space: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_the_enumeration_of_the_test_is_right(crime: Regression, crime_space: tuple[np.ndarray, np.ndarray]) -> None:
     resid, size = crime_space
     for mask in (1, 0b101, 0b100_1010_0010_0110, (1 << 15) - 1):
         columns = [j for j in range(15) if mask >> j & 1]
@@ -180,9 +178,7 @@ def test_reference_inclusion_probabilities(
     par = prior.parameters(47.0, 1.0)
     if fast:
         table = make_table(prior.code, par, 47.0, 1, 15)
-        value = np.array(
-            [log_marginal_fast(prior.code, par, 47.0, 1, k, r, table) for k, r in zip(size, resid)]
-        )
+        value = np.array([log_marginal_fast(prior.code, par, 47.0, 1, k, r, table) for k, r in zip(size, resid)])
     else:
         value = np.array([log_marginal(prior.code, par, 47.0, 1, k, r) for k, r in zip(size, resid)])
     weight = np.exp(value - value.max())
@@ -202,9 +198,7 @@ def integral_over_unit(log_f: Any) -> float:
     peak = minimize_scalar(lambda u: -log_f(u), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
     top = log_f(peak.x)
     width = 1e-3
-    points = sorted(
-        {min(max(peak.x + d, 1e-12), 1 - 1e-12) for d in (-30 * width, -width, 0.0, width, 30 * width)}
-    )
+    points = sorted({min(max(peak.x + d, 1e-12), 1 - 1e-12) for d in (-30 * width, -width, 0.0, width, 30 * width)})
     total = 0.0
     for low, high in zip([0.0, *points], [*points, 1.0]):
         if high > low:
@@ -365,9 +359,7 @@ def test_beta_prime_at_high_precision() -> None:
         for n, base, k in [(4, 1, 2), (50, 1, 5), (1000, 3, 500), (1e6, 1, 1), (1e6, 1, 500)]:
             a, b = mpmath.mpf("0.25"), (mpmath.mpf(n) - base - k - 0.5) / 2
             for resid in (1e-15, 0.3, 1 - 1e-6):
-                exact = mpmath.log(
-                    mpmath.beta(a + mpmath.mpf(k) / 2, b) / mpmath.beta(a, b)
-                ) - b * mpmath.log(resid)
+                exact = mpmath.log(mpmath.beta(a + mpmath.mpf(k) / 2, b) / mpmath.beta(a, b)) - b * mpmath.log(resid)
                 assert close(log_bf(BetaPrime(), n, base, k, resid), float(exact))
 
 
@@ -390,9 +382,7 @@ def test_compiled_agrees_with_its_plain_twin(prior: CoefPrior) -> None:
         n = float(rng.choice([3, 7, 20, 50.5, 400, 1e4]))
         base = int(rng.integers(0, 3))
         k = int(rng.integers(0, min(n, 60) + 2))
-        resid = float(
-            rng.choice([rng.uniform(), 10.0 ** rng.uniform(-15, 0), 1 - 10.0 ** rng.uniform(-12, 0)])
-        )
+        resid = float(rng.choice([rng.uniform(), 10.0 ** rng.uniform(-15, 0), 1 - 10.0 ** rng.uniform(-12, 0)]))
         par = prior.parameters(n, 7.0)
         truth = plain.log_marginal(prior.code, par, n, base, k, resid)
         value = log_marginal(prior.code, par, n, base, k, resid)
@@ -439,9 +429,7 @@ def test_tables_agree_with_the_quadrature(prior: CoefPrior, n: float) -> None:
     par = prior.parameters(n, 1.0)
     table = make_table(prior.code, par, n, 1, 300)
     assert table.coef[0].nbytes + table.status[0].nbytes <= 4096
-    depth = np.concatenate(
-        [np.exp(rng.uniform(np.log(1e-3 / n), np.log(34), 400)), rng.uniform(0, 3, 200), [0.0]]
-    )
+    depth = np.concatenate([np.exp(rng.uniform(np.log(1e-3 / n), np.log(34), 400)), rng.uniform(0, 3, 200), [0.0]])
     for k in (1, 2, 3, 5, 10, 20, 50, 256, 260):
         if n - 1 - k > 0:
             assert largest_difference(prior.code, par, n, 1, k, np.exp(-depth), table) <= TABLE_ACCURACY
@@ -497,11 +485,7 @@ def test_threads_that_fill_one_table_get_the_same_values() -> None:
         table = make_table(prior.code, par, 80.0, 1, 30)
         outs = [np.empty(4000) for _ in range(4)]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(
-                pool.map(
-                    lambda out, t=table: evaluate_all(prior.code, par, 80.0, 1, ks, resids, t, out), outs
-                )
-            )
+            list(pool.map(lambda out, t=table: evaluate_all(prior.code, par, 80.0, 1, ks, resids, t, out), outs))
         for out in outs:
             np.testing.assert_array_equal(out, alone)
 
@@ -524,16 +508,11 @@ def test_no_degree_of_freedom_no_model(prior: CoefPrior, n: int, base: int, extr
     if k > 0:
         assert log_bf(prior, n, base, k, resid) == -math.inf
         table = make_table(prior.code, prior.parameters(n, 1.0), float(n), base, k)
-        assert (
-            log_marginal_fast(prior.code, prior.parameters(n, 1.0), float(n), base, k, resid, table)
-            == -math.inf
-        )
+        assert log_marginal_fast(prior.code, prior.parameters(n, 1.0), float(n), base, k, resid, table) == -math.inf
 
 
 @given(any_prior, any_n, st.integers(0, 3), st.data())
-def test_better_fits_are_never_less_likely(
-    prior: CoefPrior, n: float, base: int, data: st.DataObject
-) -> None:
+def test_better_fits_are_never_less_likely(prior: CoefPrior, n: float, base: int, data: st.DataObject) -> None:
     most = min(int(math.ceil(n)) - base - 1, 500)
     if most < 1:
         return
@@ -577,9 +556,7 @@ def posterior_mean(prior: CoefPrior, n: float, base: int, k: int, resid: float, 
 
 
 @pytest.mark.parametrize("prior", [*MIXTURES, BetaPrime()], ids=names)
-@pytest.mark.parametrize(
-    ("n", "base", "k"), [(4, 1, 1), (4, 1, 2), (50, 1, 1), (50, 0, 5), (50, 3, 40), (1e5, 1, 20)]
-)
+@pytest.mark.parametrize(("n", "base", "k"), [(4, 1, 1), (4, 1, 2), (50, 1, 1), (50, 0, 5), (50, 3, 40), (1e5, 1, 20)])
 def test_posterior_of_g(prior: CoefPrior, n: float, base: int, k: int) -> None:
     # With one degree of freedom and a perfect fit the posterior of log g is nearly flat over 28 units.
     for resid in (1e-6 if n - base - k <= 1 else 1e-12, 1e-3, 0.3, 0.8, 0.999, 1.0):
@@ -607,9 +584,7 @@ def test_posterior_of_g_by_adaptive_quadrature() -> None:
             fit = 0.5 * (n - base - k) * math.log1p(g) - 0.5 * (n - base) * math.log1p(g * resid)
             return math.exp(fit + log_density_of_g(prior, g, n, base, k) + t - 12.0) * (g / (1 + g)) ** power
 
-        means = [
-            quad(density, -20, 60, args=(power,), epsabs=0, epsrel=1e-10, limit=500)[0] for power in (0, 1)
-        ]
+        means = [quad(density, -20, 60, args=(power,), epsabs=0, epsrel=1e-10, limit=500)[0] for power in (0, 1)]
         g, weight = posterior_g_nodes(prior.code, prior.parameters(n, 1.0), n, base, k, resid)
         assert weight @ shrinkage_factor(g) == pytest.approx(means[1] / means[0], abs=1e-6)
 

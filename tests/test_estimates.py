@@ -14,6 +14,7 @@ from brute import brute_force, lazy_chains, small_problem
 
 from modejump.errors import InputError
 from modejump.posterior import Posterior
+from modejump.problem import Problem
 from modejump.samplers.diagnostics import (
     MIN_BATCHES,
     diagnose,
@@ -21,7 +22,6 @@ from modejump.samplers.diagnostics import (
     monte_carlo_error,
     split_r_hat,
 )
-from modejump.problem import Problem
 
 # Statistical assertions fail by chance with probability below 1e-4 (two-sided, 3.9 standard errors).
 SIGMAS = 3.9

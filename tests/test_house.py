@@ -105,8 +105,7 @@ BREACHES = {
     ),
     "class docstring with a field that is gone": (
         "src/modejump/errors.py",
-        "class A:\n" + HEADING + "    g : int\n        One.\n    h : int\n        Two.\n"
-        '    """\n\n    g: int = 1\n',
+        "class A:\n" + HEADING + '    g : int\n        One.\n    h : int\n        Two.\n    """\n\n    g: int = 1\n',
         "errors.py:1: docstring of A has unknown parameters: h",
     ),
     "numpy's global state": (

@@ -52,9 +52,7 @@ def priors(n_terms: int, **limits: Any) -> list[ModelPrior]:
 
 
 def models(n_terms: int) -> Iterator[tuple[int, ...]]:
-    return itertools.chain.from_iterable(
-        itertools.combinations(range(n_terms), size) for size in range(n_terms + 1)
-    )
+    return itertools.chain.from_iterable(itertools.combinations(range(n_terms), size) for size in range(n_terms + 1))
 
 
 def log_prior(compiled: CompiledModelPrior, model: tuple[int, ...], n_terms: int) -> float:
@@ -106,9 +104,9 @@ def check_against_definition(prior: ModelPrior, n_terms: int, parents: list[tupl
             assert value == pytest.approx(truth[model], abs=1e-10)
         else:
             assert value == -math.inf
-    assert math.fsum(
-        math.exp(log_prior(compiled, model, n_terms)) for model in models(n_terms)
-    ) == pytest.approx(1.0, abs=1e-12)
+    assert math.fsum(math.exp(log_prior(compiled, model, n_terms)) for model in models(n_terms)) == pytest.approx(
+        1.0, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("max_size", [None, 0, 1, 3, 5, 20])
@@ -137,13 +135,9 @@ def parent_graphs(draw: st.DrawFn) -> list[tuple[int, ...]]:
     st.integers(0, 5),
     st.one_of(st.none(), st.integers(0, 5)),
 )
-def test_random_parent_graphs(
-    parents: list[tuple[int, ...]], heredity: str, which: int, max_size: int | None
-) -> None:
+def test_random_parent_graphs(parents: list[tuple[int, ...]], heredity: str, which: int, max_size: int | None) -> None:
     assume(any(parents))
-    check_against_definition(
-        priors(len(parents), max_size=max_size, heredity=heredity)[which], len(parents), parents
-    )
+    check_against_definition(priors(len(parents), max_size=max_size, heredity=heredity)[which], len(parents), parents)
 
 
 @given(parent_graphs(), st.sampled_from([STRONG, WEAK]), st.booleans(), st.data())
@@ -197,9 +191,7 @@ def test_many_terms() -> None:
     one = BernoulliPrior(0.9, max_size=3).compile(n_terms).arrays
     each = BernoulliPrior((0.9,) * n_terms, max_size=3).compile(n_terms).arrays
     for size in range(4):
-        assert each.log_size[size] + each.log_weight[:size].sum() == pytest.approx(
-            one.log_size[size], rel=1e-9
-        )
+        assert each.log_size[size] + each.log_weight[:size].sum() == pytest.approx(one.log_size[size], rel=1e-9)
 
 
 def test_no_terms() -> None:
@@ -291,9 +283,7 @@ def test_compressed_parents_and_children() -> None:
         ([], (), []),
     ],
 )
-def test_parents_from_names(
-    names: list[str], always_in: tuple[str, ...], expected: list[tuple[int, ...]]
-) -> None:
+def test_parents_from_names(names: list[str], always_in: tuple[str, ...], expected: list[tuple[int, ...]]) -> None:
     assert parents_from_names(names, always_in) == expected
 
 

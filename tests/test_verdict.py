@@ -160,3 +160,25 @@ def test_everything_at_once_is_at_most_four_sentences(problem: Problem, chains: 
     text = verdict(Posterior(problem, with_means(chains, means, finished=False)))
     assert text.level == "bad"
     assert sentences(text) == 4
+
+
+@pytest.mark.parametrize(
+    "best, level, words",
+    [
+        (
+            [5.0, 5.0 + 1e-6, 1.0],
+            "good",
+            "Renormalised over 32 models found by 3 chains; 2 of them reached the best model.",
+        ),
+        ([5.0, 4.0, 1.0], "doubtful", "only one of them reached the best model"),
+        ([5.0], "doubtful", "one chain, so nothing tells"),
+    ],
+)
+def test_a_search_is_judged_by_the_chains_that_meet(
+    problem: Problem, exact: SamplerResult, best: list[float], level: str, words: str
+) -> None:
+    found = replace(exact, algorithm="gmjmcmc", exact=False, steps=300, chain_best=np.array(best))
+    text = verdict(Posterior(problem, found))
+    assert text.level == level and words in text and sentences(text) == 1
+    stopped = verdict(Posterior(problem, replace(found, finished=False)))
+    assert stopped.level == "doubtful" and "interrupted" in stopped

@@ -12,7 +12,11 @@ __version__ = "0.1.0"
 
 _HOME = {
     "BGLMRegressor": "modejump.estimators.bglm",
+    "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
+    "Feature": "modejump.features.expression",
+    "Space": "modejump.features.space",
+    "transforms": "modejump.features.transforms",
     "GPrior": "modejump.priors.coefficients",
     "HyperG": "modejump.priors.coefficients",
     "HyperGN": "modejump.priors.coefficients",
@@ -28,6 +32,7 @@ _HOME = {
     "UniformPrior": "modejump.priors.models",
     "BernoulliPrior": "modejump.priors.models",
     "BetaBinomialPrior": "modejump.priors.models",
+    "ComplexityPrior": "modejump.priors.complexity",
     "Problem": "modejump.problem",
     "Budget": "modejump.samplers.budget",
     "InputError": "modejump.errors",
@@ -37,12 +42,15 @@ _HOME = {
 __all__ = [
     "AIC",
     "BGLMRegressor",
+    "BGNLMRegressor",
     "BIC",
     "BernoulliPrior",
     "BetaBinomialPrior",
     "BetaPrime",
     "Budget",
+    "ComplexityPrior",
     "EBLocal",
+    "Feature",
     "GPrior",
     "HyperG",
     "HyperGN",
@@ -54,15 +62,21 @@ __all__ = [
     "ModejumpWarning",
     "Problem",
     "Robust",
+    "Space",
     "UniformPrior",
     "__version__",
     "load",
+    "transforms",
 ]
 
 if TYPE_CHECKING:
     from modejump.errors import InputError, ModejumpWarning
     from modejump.estimators.bglm import BGLMRegressor
+    from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.stored import load
+    from modejump.features.expression import Feature
+    from modejump.features.space import Space
+    from modejump.features.transforms import transforms
     from modejump.priors.coefficients import (
         AIC,
         BIC,
@@ -77,6 +91,7 @@ if TYPE_CHECKING:
         KnownVariance,
         Robust,
     )
+    from modejump.priors.complexity import ComplexityPrior
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
     from modejump.problem import Problem
     from modejump.samplers.budget import Budget

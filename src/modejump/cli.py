@@ -54,17 +54,22 @@ def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
     target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
     family: Annotated[str, typer.Option(help="Family of the response.")] = "gaussian",
-    algorithm: Annotated[str, typer.Option(help="auto, enumerate or mjmcmc.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc, or gmjmcmc for features.")] = "auto",
     coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
     model_prior: Annotated[
-        str, typer.Option(help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4.")
-    ] = "beta-binomial",
+        str | None,
+        typer.Option(help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4; for laws complexity=1/n."),
+    ] = None,
+    transforms: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Search for laws: features by these transforms, or G1, G2, or none."),
+    ] = None,
     always_in: Annotated[str, typer.Option(metavar="A,B", help="Terms that are in every model.")] = "",
     factors: Annotated[str, typer.Option(metavar="A,B", help="Columns that are factors.")] = "",
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of case weights.")] = None,
     formula: Annotated[str | None, typer.Option(help="Terms by formula, such as 'y ~ a + C(f) + a:b'.")] = None,
-    chains: Annotated[int, typer.Option(help="Chains of the sampler.")] = 4,
+    chains: Annotated[int | None, typer.Option(help="Chains: 4, or 16 in a search for laws.")] = None,
     steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Sampling time.")] = None,
     mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
@@ -74,7 +79,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
 ) -> int:
-    """Find out which columns of a table explain the target."""
+    """Find out which columns of a table, or which laws made of them, explain the target."""
     from modejump.commands.fit import FitOptions, run_fit
 
     finished = run_fit(
@@ -85,6 +90,7 @@ def fit(
             algorithm,
             coef_prior,
             model_prior,
+            None if transforms is None else _split(transforms),
             _split(always_in),
             _split(factors),
             _split(drop),
@@ -119,11 +125,16 @@ def predict(
 
 
 @app.command()
-def demo(name: Annotated[str, typer.Argument(help="Which demonstration: diabetes.")] = "diabetes") -> None:
-    """Show the main job on data that come with scikit-learn."""
+def demo(
+    name: Annotated[str, typer.Argument(help="Which demonstration: kepler, mass or diabetes.")] = "kepler",
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of the plot; by default NAME.png, with Matplotlib.")
+    ] = None,
+) -> None:
+    """Show the main job: find a law of nature in simulated planets, or which measurements matter in diabetes."""
     from modejump.commands.demo import run_demo
 
-    run_demo(name)
+    run_demo(name, plot)
 
 
 def _split(names: str) -> tuple[str, ...]:

@@ -1,8 +1,14 @@
-"""``modejump demo``: variable selection on scikit-learn's diabetes data, from start to finish."""
+"""``modejump demo``: worked examples on data that need no file, from start to finish."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -10,23 +16,126 @@ from rich.text import Text
 from modejump.commands.render import print_summary
 from modejump.errors import InputError
 from modejump.estimators.bglm import BGLMRegressor
-from modejump.estimators.summary import summarise
+from modejump.estimators.bgnlm import BGNLMRegressor
+from modejump.samplers.budget import Budget
 
-DEMOS = ("diabetes",)
-_HELD_OUT = 142
 _LEVEL = 0.9
+_RESERVED = ("logic", "crime")
 
 
-def run_demo(name: str) -> None:
-    """Run one demonstration."""
+@dataclass(frozen=True)
+class LawDemo:
+    """A law hidden in simulated planets: the column to explain, what to say of it, and how to draw it."""
+
+    target: str
+    question: str
+    law: str
+    unit: str
+
+
+LAWS = {
+    "kepler": LawDemo(
+        "SemiMajorAxis",
+        "How does the size of an orbit follow from the other nine columns?",
+        "Kepler's third law, a³ = M P²: the cube root of StarMass*Period*Period",
+        "semi-major axis (au)",
+    ),
+    "mass": LawDemo(
+        "Mass",
+        "How does the mass of a planet follow from the other nine columns?",
+        "the mass of a sphere, M = R³ ρ: Density*Radius*Radius*Radius",
+        "mass (of Jupiter)",
+    ),
+}
+DEMOS = (*LAWS, "diabetes")
+
+
+def run_demo(name: str, plot: Path | None = None) -> None:
+    """Run one demonstration.
+
+    Parameters
+    ----------
+    name : str
+        Which one.
+    plot : path, optional
+        File of the plot; by default the demo's name with ``.png``, where Matplotlib is installed.
+    """
+    known = ", ".join(map(repr, DEMOS))
+    if name in _RESERVED:
+        raise InputError(f"the demo {name!r} is not part of this version; there are {known}.")
     if name not in DEMOS:
-        raise InputError(f"the demo {name!r} is not part of this version; there is {', '.join(map(repr, DEMOS))}.")
+        raise InputError(f"there is no demo {name!r}; there are {known}.")
+    console = Console()
+    if name in LAWS:
+        _discover(console, name, plot)
+    else:
+        if plot is not None:
+            raise InputError("the demo 'diabetes' draws no plot; leave --plot out.")
+        _diabetes(console)
+
+
+def _discover(console: Console, name: str, plot: Path | None) -> None:
+    from modejump.experiments.planets import simulate_planets
+
+    demo = LAWS[name]
+    if plot is not None:
+        _check_plot(plot)
+    planets = simulate_planets(250)
+    X, y = planets.drop(columns=demo.target), planets[demo.target]
+    train, test = slice(0, 200), slice(200, 250)
+    _say(
+        console,
+        f"A simulated catalogue of {len(planets)} planets. {demo.question} The search knows no physics: it builds "
+        "products and transforms of the columns, weighs models of them by their posterior probability, and is shown "
+        "200 planets; the other 50 are kept to check the predictions. The first run also compiles the program.",
+    )
+    model = BGNLMRegressor(coef_prior="jeffreys", chains=16, budget=Budget(steps=30_000), random_state=1)
+    model.fit(X[train], y[train])
+    print_summary(model.page(features=6, models=3), console, f"{name}: which law explains {demo.target}?")
+    _say(console, f"Hidden in the data was {demo.law}.")
+    _check(console, model, X[test], y[test], "planets")
+    if plot is not None or find_spec("matplotlib") is not None:
+        path = Path(f"{name}.png") if plot is None else plot
+        _draw(model, X[test], y[test], demo, path)
+        _say(console, f"The plot is in {path}.")
+    _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN --transforms sin,troot")
+
+
+def _check_plot(path: Path) -> None:
+    """Refuse a plot that could not be written before the work, and not after it."""
+    from modejump.plots.style import import_pyplot
+
+    kinds = import_pyplot().Figure().canvas.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in kinds:
+        raise InputError(f"--plot {path} is no kind of picture; end it with .png, .svg or .pdf.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--plot {path} lies in a directory that does not exist; make it first.")
+
+
+def _draw(model: Any, X: pd.DataFrame, y: pd.Series, demo: LawDemo, path: Path) -> None:
+    from modejump.plots import plot_inclusion, plot_prediction
+    from modejump.plots.style import import_pyplot
+
+    pyplot = import_pyplot()
+    with pyplot.ioff():
+        figure, (left, right) = pyplot.subplots(
+            1, 2, figsize=(10.5, 4.2), width_ratios=[1.0, 1.15], layout="constrained"
+        )
+    plot_prediction(model, X, y, level=_LEVEL, log=True, ax=left)
+    left.set(xlabel=f"predicted {demo.unit}", ylabel=f"observed {demo.unit}", title="planets kept aside")
+    plot_inclusion(model, most=8, ax=right)
+    right.set_title("laws")
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _diabetes(console: Console) -> None:
     from sklearn.datasets import load_diabetes
 
-    console = Console()
+    held_out = 142
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     order = np.random.default_rng(1).permutation(len(X))
-    test, train = np.sort(order[:_HELD_OUT]), np.sort(order[_HELD_OUT:])
+    test, train = np.sort(order[:held_out]), np.sort(order[held_out:])
     _say(
         console,
         f"Diabetes data: progression of the disease in {len(X)} patients after one year, and ten "
@@ -34,17 +143,24 @@ def run_demo(name: str) -> None:
         f"patients; the other {len(test)} are kept to check the predictions.",
     )
     model = BGLMRegressor(random_state=1).fit(X.iloc[train], y.iloc[train])
-    print_summary(summarise(model.posterior_), console, "diabetes: which measurements matter")
-    predicted = model.predict(X.iloc[test], interval=_LEVEL)
-    observed = y.iloc[test].to_numpy()
-    inside = ((observed >= predicted["lower"]) & (observed <= predicted["upper"])).to_numpy()
+    print_summary(model.page(), console, "diabetes: which measurements matter")
+    _check(console, model, X.iloc[test], y.iloc[test], "patients")
+    _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN")
+
+
+def _check(console: Console, model: Any, X: pd.DataFrame, y: pd.Series, who: str) -> None:
+    """How the predictions did on rows kept aside."""
+    predicted = model.predict(X, interval=_LEVEL)
+    inside = ((y >= predicted["lower"]) & (y <= predicted["upper"])).to_numpy()
+    share = model.score(X, y)
+    text = (
+        f"R² there is {share:.2f}" if share < 0.99 else f"{1.0 - share:.1g} of the variance there is left unexplained"
+    )
     _say(
         console,
-        f"Of the {len(test)} patients kept aside, {int(inside.sum())} ({inside.mean():.0%}) fall inside "
-        f"their {_LEVEL:.0%} prediction interval; R² there is "
-        f"{model.score(X.iloc[test], y.iloc[test]):.2f}.",
+        f"Of the {len(y)} {who} kept aside, {int(inside.sum())} ({inside.mean():.0%}) fall inside "
+        f"their {_LEVEL:.0%} prediction interval; {text}.",
     )
-    _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN")
 
 
 def _say(console: Console, text: str) -> None:

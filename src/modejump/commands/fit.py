@@ -15,7 +15,7 @@ from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.bglm import BGLMRegressor
-from modejump.estimators.summary import summarise
+from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.samplers.budget import Budget
 
 
@@ -28,13 +28,14 @@ class FitOptions:
     family: str
     algorithm: str
     coef_prior: str
-    model_prior: str
+    model_prior: str | None
+    transforms: tuple[str, ...] | None
     always_in: tuple[str, ...]
     factors: tuple[str, ...]
     drop: tuple[str, ...]
     weights: str | None
     formula: str | None
-    chains: int
+    chains: int | None
     steps: int | None
     seconds: float | None
     mcse: float | None
@@ -49,18 +50,7 @@ def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
     if asked.out is not None:
         _refuse_overwrite(asked.out, asked.force)
-    estimator = BGLMRegressor(
-        family=asked.family,
-        coef_prior=parse_coef_prior(asked.coef_prior),
-        model_prior=parse_model_prior(asked.model_prior),
-        algorithm=asked.algorithm,
-        chains=asked.chains,
-        budget=_budget(asked),
-        always_in=asked.always_in,
-        n_jobs=asked.jobs,
-        random_state=asked.seed,
-        progress=False if asked.quiet else "auto",
-    )
+    estimator = _estimator(asked)
     frame = read_table(asked.data)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
@@ -74,10 +64,40 @@ def run_fit(asked: FitOptions) -> bool:
         estimator.save(asked.out)
     if not asked.quiet:
         console = Console()
-        print_summary(summarise(estimator.posterior_), console, f"{target} in {asked.data.name}")
+        print_summary(estimator.page(), console, f"{target} in {asked.data.name}")
         if asked.out is not None:
             console.print(f"The run is stored in {asked.out}.", highlight=False)
     return estimator.posterior_.result.finished
+
+
+def _searches(asked: FitOptions) -> bool:
+    """Whether laws are to be found, and not columns chosen."""
+    prior = (asked.model_prior or "").partition("=")[0].strip()
+    return asked.transforms is not None or asked.algorithm in ("gmjmcmc", "rgmjmcmc") or prior == "complexity"
+
+
+def _estimator(asked: FitOptions) -> BGLMRegressor | BGNLMRegressor:
+    common: dict[str, Any] = {
+        "family": asked.family,
+        "coef_prior": parse_coef_prior(asked.coef_prior),
+        "algorithm": asked.algorithm,
+        "budget": _budget(asked),
+        "n_jobs": asked.jobs,
+        "random_state": asked.seed,
+        "progress": False if asked.quiet else "auto",
+    }
+    if asked.chains is not None:
+        common["chains"] = asked.chains
+    if asked.model_prior is not None:
+        common["model_prior"] = parse_model_prior(asked.model_prior)
+    if not _searches(asked):
+        return BGLMRegressor(always_in=asked.always_in, **common)
+    for option, value in (("always-in", asked.always_in), ("factors", asked.factors), ("formula", asked.formula)):
+        if value:
+            raise InputError(f"--{option} does not go with a search for laws; leave it out, or leave out --transforms.")
+    if asked.transforms is not None:
+        common["transforms"] = () if asked.transforms == ("none",) else asked.transforms
+    return BGNLMRegressor(**common)
 
 
 def _budget(asked: FitOptions) -> Budget | None:
@@ -86,7 +106,7 @@ def _budget(asked: FitOptions) -> Budget | None:
     return Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
 
 
-def _fit_frame(estimator: BGLMRegressor, frame: pd.DataFrame, asked: FitOptions) -> str:
+def _fit_frame(estimator: BGLMRegressor | BGNLMRegressor, frame: pd.DataFrame, asked: FitOptions) -> str:
     """Fit on the table, by columns or by formula; returns the name of the response."""
     need_columns(frame, asked.drop, "--drop")
     need_columns(frame, asked.factors, "--factors")
@@ -97,7 +117,7 @@ def _fit_frame(estimator: BGLMRegressor, frame: pd.DataFrame, asked: FitOptions)
         need_columns(frame, [asked.weights], "--weights")
         weights = frame[asked.weights]
     unused = set(asked.drop) | ({asked.weights} if asked.weights is not None else set())
-    if asked.formula is not None:
+    if asked.formula is not None and isinstance(estimator, BGLMRegressor):
         formula = _whole_formula(asked.formula, asked.target)
         estimator.fit_formula(formula, frame.drop(columns=list(unused)), sample_weight=weights)
         return formula.partition("~")[0].strip()
@@ -107,7 +127,8 @@ def _fit_frame(estimator: BGLMRegressor, frame: pd.DataFrame, asked: FitOptions)
     if asked.target in unused or asked.target in asked.factors:
         raise InputError(f"--target {asked.target!r} has another role too; a response is only that.")
     columns = [name for name in frame.columns if name != asked.target and name not in unused]
-    _refuse_text(frame, columns)
+    if isinstance(estimator, BGLMRegressor):
+        _refuse_text(frame, columns)
     estimator.fit(frame[columns], frame[asked.target], sample_weight=weights)
     return asked.target
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from modejump.errors import InputError
 from modejump.priors.coefficients import resolve_coef_prior
+from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import resolve_model_prior
 
 
@@ -16,8 +17,18 @@ def parse_coef_prior(text: str) -> Any:
 
 
 def parse_model_prior(text: str) -> Any:
-    """A model prior from its text."""
+    """A model prior from its text; that of features, as in ``complexity=1/n``, takes a text itself."""
+    name, _, a = text.partition("=")
+    if name.strip() == ComplexityPrior.name:
+        return ComplexityPrior(_number_or_text(a.strip())) if a.strip() else ComplexityPrior()
     return _parse(text, resolve_model_prior, "model prior")
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _parse(text: str, resolve: Any, what: str) -> Any:

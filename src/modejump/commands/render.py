@@ -28,25 +28,32 @@ def print_summary(summary: Summary, console: Console, title: str) -> None:
         facts.add_row(label, Text(value))
     facts.add_row("verdict", Text(summary.verdict, style=_COLOURS.get(summary.level, "")))
     console.print(Padding(facts, (1, 1)))
-    console.print(feature_table(summary.features))
+    console.print(feature_table(summary.features, long=bool(summary.equation)))
     if summary.more_features:
         console.print(Padding(Text(f"... and {summary.more_features} more", style="dim"), (0, 1)))
+    if summary.equation:
+        console.print(Padding(Text("best model, with coefficients", style="dim"), (1, 1, 0, 1)))
+        console.print(Padding(Text(summary.equation, style="bold"), (0, 1, 0, 3)))
     console.print(Padding(model_table(summary.models), (1, 0)))
     console.print(Padding(Group(Text(f"{summary.size_words}:"), size_table(summary.sizes)), (0, 1, 1, 1)))
 
 
-def feature_table(features: Sequence[FeatureLine]) -> RenderableType:
-    """Inclusion probabilities with bars."""
+def feature_table(features: Sequence[FeatureLine], long: bool = False) -> RenderableType:
+    """Inclusion probabilities with bars; long names take half of the bars' room, and as many lines as they need."""
+    width = BAR // 2 if long else BAR
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=True)
-    table.add_column("feature", overflow="ellipsis", max_width=40)
+    table.add_column("feature", overflow="fold" if long else "ellipsis", max_width=46 if long else 40)
     table.add_column("probability", justify="right", no_wrap=True)
-    table.add_column("", width=BAR, no_wrap=True)
+    table.add_column("", width=width, no_wrap=True)
     for f in features:
         style = "bold" if f.probability >= 0.5 else ""
+        name = Text(f.name, style=style)
+        if f.also:
+            name.append(f"\n  {f.also}", style="dim")
         table.add_row(
-            Text(f.name, style=style),
+            name,
             Text(f.value, style=style),
-            Text(bar(f.probability), style=_shade(f.probability)),
+            Text(bar(f.probability, width), style=_shade(f.probability)),
         )
     return table
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
+from modejump.estimators.base import PosteriorRegressor, checked_names
 from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.rows import merge_rows
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, read_response
@@ -28,14 +25,8 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 
-if TYPE_CHECKING:
-    from modejump.posterior.verdict import Verdict
 
-# Rows of ``models_``; ``posterior_.models(limit=None)`` has all.
-MODELS_SHOWN = 1000
-
-
-class BGLMRegressor(RegressorMixin, BaseEstimator):
+class BGLMRegressor(PosteriorRegressor):
     """Bayesian variable selection and model averaging in linear regression.
 
     The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode
@@ -146,7 +137,7 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
         """
         options.check_family(self.family)
         spec, design = learn_table(X, self.groups, estimator=self)
-        _checked_names(self, X, reset=True)
+        checked_names(self, X, reset=True)
         response = read_response(y, len(design))
         return self._fit_design(spec, design, response, options.read_weights(sample_weight, len(design)))
 
@@ -192,53 +183,16 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
                 result = enumerate_models(problem, workers=workers, progress=report)
             else:
                 result = mjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self.table_ = spec
-        self.seed_ = seed
-        self.posterior_ = Posterior(problem, result)
-        doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
-        for text in (*doubts, *result.notes):
-            warnings.warn(text, ModejumpWarning, stacklevel=3)
+        self._keep(spec, seed, Posterior(problem, result))
         return self
 
-    def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
-        """Predict new observations.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central prediction interval for new observations, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-
-        Returns
-        -------
-        ndarray or DataFrame
-            The predictive mean; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
-        """
-        check_is_fitted(self, "posterior_")
-        new = self._new_rows(X)
-        predictor = self.posterior_.predictor(kind)
-        if interval is None:
-            return predictor.mean(new)
-        try:
-            level = float(interval)
-        except (TypeError, ValueError):
-            level = float("nan")
-        if not 0.0 < level < 1.0:
-            raise InputError(f"interval must lie between 0 and 1, such as 0.9; got {interval!r}.")
-        lower, upper = predictor.interval(new, level)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame({"mean": predictor.mean(new), "lower": lower, "upper": upper}, index=index)
-
-    def _new_rows(self, X: Any) -> NewRows:
+    def _new_rows(self, X: Any, kind: str) -> NewRows:
         by_table = isinstance(self.table_, TableSpec)
         if by_table and is_frame(X):
-            _checked_names(self, X, reset=False)
+            checked_names(self, X, reset=False)
         design = self.table_.apply(X)
         if by_table and not is_frame(X):
-            _checked_names(self, X, reset=False)
+            checked_names(self, X, reset=False)
         candidates, always = self._columns()
         return new_rows(self.problem_, design[:, candidates], design[:, always])
 
@@ -249,26 +203,6 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
         return candidates, [j for name in self.problem_.always_in for j in terms[name]]
 
     @property
-    def inclusion_(self) -> pd.DataFrame:
-        """Inclusion probability of each term, best first."""
-        return self._fitted.inclusion
-
-    @property
-    def models_(self) -> pd.DataFrame:
-        """The leading models, best first."""
-        return self._fitted.models(MODELS_SHOWN)
-
-    @property
-    def problem_(self) -> Problem:
-        """The data and priors as the samplers see them."""
-        return self._fitted.problem
-
-    @property
-    def verdict_(self) -> Verdict:
-        """What can be said about convergence."""
-        return self._fitted.verdict
-
-    @property
     def coef_(self) -> np.ndarray:
         """Model-averaged coefficients of the design columns, on their original scale."""
         return self._equation("bma")[1]
@@ -277,21 +211,6 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
     def intercept_(self) -> float:
         """Model-averaged intercept; 0 for a formula without one."""
         return self._equation("bma")[0]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Unpickle; arrays that joblib maps from a file are copied, because the kernels are compiled for own ones."""
-        super().__setstate__(state)
-        if "posterior_" in state:
-            old = self.posterior_
-            problem = dataclasses.replace(
-                old.problem, data=_own_arrays(old.problem.data), base_coef=_own_arrays(old.problem.base_coef)
-            )
-            self.posterior_ = Posterior(problem, old.result, old.kept)
-
-    @property
-    def _fitted(self) -> Posterior:
-        check_is_fitted(self, "posterior_")
-        return self.posterior_
 
     def coefficients(self, kind: str = "bma") -> pd.DataFrame:
         """Posterior mean and standard deviation of every coefficient, on the original scale of its column.
@@ -323,14 +242,6 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
         mean = table["mean"].to_numpy()
         return (float(mean[0]), mean[1:]) if self.problem_.intercept else (0.0, mean)
 
-    def best_model(self) -> tuple[str, ...]:
-        """Terms of the model of highest posterior probability; those always in are understood."""
-        return self._fitted.best_model()
-
-    def median_model(self) -> tuple[str, ...]:
-        """Terms with inclusion probability of at least one half; those always in are understood."""
-        return self._fitted.median_model()
-
     def log_marginal_likelihood(self, features: Sequence[str]) -> float:
         """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
 
@@ -345,18 +256,6 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
         if isinstance(features, str):
             features = (features,)
         return self._fitted.log_marginal_likelihood(features)
-
-    def summary(self, features: int = 20, models: int = 5) -> str:
-        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
-
-        Parameters
-        ----------
-        features, models : int
-            How many of each to list.
-        """
-        from modejump.estimators.summary import summarise
-
-        return summarise(self._fitted, features, models).text()
 
     def to_latex(self, kind: str = "best", digits: int = 4) -> str:
         """The prediction equation as LaTeX.
@@ -385,42 +284,6 @@ class BGLMRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self, "posterior_")
         return sympy_expression(*self._equation(kind), self.table_.design_names)
-
-    def to_arviz(self) -> Any:
-        """The chains as an ArviZ object; needs ArviZ and a sampled posterior."""
-        return self._fitted.to_arviz()
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fitted model into a directory, without pickle and without the data.
-
-        ``modejump.load`` reads it.
-
-        Parameters
-        ----------
-        path : str or path
-            The directory; made where it does not exist.
-        """
-        from modejump.estimators.stored import save
-
-        check_is_fitted(self, "posterior_")
-        return save(self, Path(path))
-
-
-def _checked_names(estimator: BGLMRegressor, X: Any, *, reset: bool) -> None:
-    """scikit-learn's check of the names and the number of columns."""
-    try:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-def _own_arrays(value: Any) -> Any:
-    """The same (nested) record with read-only arrays replaced by copies."""
-    if isinstance(value, np.ndarray):
-        return value if value.flags.writeable else np.array(value)
-    if isinstance(value, tuple):
-        return type(value)(*(_own_arrays(part) for part in value))
-    return value
 
 
 def _warn_dead(problem: Problem) -> None:

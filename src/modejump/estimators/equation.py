@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.features.printing import latex_number
 
 _SPECIAL = {
     "\\": r"\backslash ",
@@ -42,27 +43,40 @@ def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int 
     >>> print(latex(1.5, np.array([0.25, 0.0, -3e-7]), ["a", "b", "x_1"]))
     \hat{y} = 1.5 + 0.25\,\mathrm{a} - 3 \times 10^{-7}\,\mathrm{x\_1}
     """
-    parts = [] if intercept == 0.0 and np.any(coef) else [(intercept, "")]
-    parts += [(float(c), rf"\,\mathrm{{{escape(n)}}}") for c, n in zip(coef, names, strict=True) if c != 0.0]
+    symbols = [rf"\mathrm{{{escape(n)}}}" for n in names]
+    return rf"\hat{{y}} = {latex_sum(intercept, coef, symbols, digits)}"
+
+
+def latex_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits: int = 4) -> str:
+    """A constant and multiples of symbols, those with coefficient zero left out."""
+    products = [(c, rf"{latex_number(abs(c), digits)}\,{s}") for c, s in zip(coef.tolist(), symbols, strict=True)]
+    return _signed(intercept, latex_number(abs(intercept), digits), products)
+
+
+def plain_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits: int = 4) -> str:
+    """The same as plain text.
+
+    Examples
+    --------
+    >>> plain_sum(1.5, np.array([0.25, -3e-7]), ["a*b", "sin(x)"])
+    '1.5 + 0.25*a*b - 3e-07*sin(x)'
+    """
+    products = [(c, f"{abs(c):.{digits}g}*{s}") for c, s in zip(coef.tolist(), symbols, strict=True)]
+    return _signed(intercept, f"{abs(intercept):.{digits}g}", products)
+
+
+def _signed(intercept: float, constant: str, products: Sequence[tuple[float, str]]) -> str:
+    parts = [] if intercept == 0.0 and any(c != 0.0 for c, _ in products) else [(intercept, constant)]
     text = ""
-    for value, symbol in parts:
+    for value, size in [*parts, *((c, product) for c, product in products if c != 0.0)]:
         sign = "-" if value < 0 else "+"
-        lead = f" {sign} " if text else ("-" if value < 0 else "")
-        text += f"{lead}{_number(abs(value), digits)}{symbol}"
-    return rf"\hat{{y}} = {text}"
+        text += (f" {sign} " if text else ("-" if value < 0 else "")) + size
+    return text
 
 
 def escape(name: str) -> str:
     """A column's name as it stands inside math mode."""
     return "".join(_SPECIAL.get(letter, letter) for letter in name)
-
-
-def _number(value: float, digits: int) -> str:
-    text = f"{value:.{digits}g}"
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    return rf"{mantissa} \times 10^{{{int(exponent)}}}"
 
 
 def sympy_expression(intercept: float, coef: np.ndarray, names: Sequence[str]) -> Any:

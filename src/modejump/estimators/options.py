@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import joblib
@@ -13,6 +13,9 @@ from sklearn.utils import check_random_state
 
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.tables import column_name, response_values
+from modejump.features.space import Space
+from modejump.features.transforms import Transform, transforms
+from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
 
@@ -44,7 +47,7 @@ def choose_algorithm(algorithm: Any, terms: int, budget: Any) -> str:
     if algorithm in _NONLINEAR:
         raise InputError(
             f"algorithm {algorithm!r} searches among nonlinear features, which this estimator does not have; "
-            "use 'auto', 'enumerate' or 'mjmcmc'."
+            "use 'auto', 'enumerate' or 'mjmcmc', or BGNLMRegressor."
         )
     if algorithm not in ALGORITHMS:
         close = difflib.get_close_matches(str(algorithm), ALGORITHMS, n=1)
@@ -62,6 +65,84 @@ def choose_algorithm(algorithm: Any, terms: int, budget: Any) -> str:
                 "a budget is for sampling, and algorithm='enumerate' evaluates every model once; leave the budget out."
             )
     return str(algorithm)
+
+
+def choose_search(algorithm: Any) -> str:
+    """The algorithm of a search among features."""
+    if algorithm in ("enumerate", "mjmcmc"):
+        raise InputError(
+            f"algorithm {algorithm!r} takes a fixed list of terms, and features are found as the search goes; use "
+            "'gmjmcmc', or BGLMRegressor to select among the columns as they are."
+        )
+    if algorithm == "rgmjmcmc":
+        raise InputError("algorithm 'rgmjmcmc' is not available yet; use 'gmjmcmc'.")
+    if algorithm not in ("auto", "gmjmcmc"):
+        raise InputError(f"algorithm {algorithm!r} does not exist; choose 'auto' or 'gmjmcmc'.")
+    return "gmjmcmc"
+
+
+def read_transforms(given: Any) -> tuple[Transform, ...]:
+    """G from names of transforms or of published sets, and from transforms themselves; each once, in order."""
+    items = [given] if isinstance(given, str | Transform) else given
+    if items is None or not isinstance(items, Iterable):
+        raise InputError(f"transforms must be names such as ('sin', 'troot'), or 'G1' or 'G2'; got {given!r}.")
+    chosen: dict[str, Transform] = {}
+    for item in items:
+        if isinstance(item, Transform):
+            chosen[item.name] = item
+        elif isinstance(item, str) and item in transforms.SETS:
+            chosen |= {name: transforms[name] for name in transforms.set(item)}
+        else:
+            chosen[str(item)] = transforms[item]
+    return tuple(chosen.values())
+
+
+def read_space(space: Any) -> Space:
+    """The limits of the feature space."""
+    if space is not None and not isinstance(space, Space):
+        raise InputError(f"space must be a modejump.Space, such as Space(depth=3); got {space!r}.")
+    return Space() if space is None else space
+
+
+def read_complexity_prior(prior: Any) -> ComplexityPrior:
+    """The prior of models made of features."""
+    if prior is None or prior == ComplexityPrior.name:
+        return ComplexityPrior()
+    if not isinstance(prior, ComplexityPrior):
+        raise InputError(
+            f"model_prior is {prior!r}, but features are weighed by their complexity; give a ComplexityPrior, such "
+            "as ComplexityPrior('1/n')."
+        )
+    return prior
+
+
+def check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse a transform that is defined on no column, and warn of one that is not defined on some.
+
+    Parameters
+    ----------
+    chosen : sequence of Transform
+        G.
+    design : ndarray of shape (n, columns)
+        The covariates.
+    names : sequence of str
+        Their names.
+    """
+    for transform in chosen:
+        bad = [name for j, name in enumerate(names) if not np.isfinite(transform(design[:, j])).all()]
+        defined = transform.domain.text
+        if bad and len(bad) == len(names):
+            raise InputError(
+                f"transform {transform.name!r} ({defined}) is not finite on any column; drop it from transforms, or "
+                "shift or rescale the columns."
+            )
+        if bad:
+            shown = ", ".join(repr(name) for name in bad[:5]) + (", ..." if len(bad) > 5 else "")
+            warnings.warn(
+                f"transform {transform.name!r} ({defined}) is not finite on {shown} and is not applied there.",
+                ModejumpWarning,
+                stacklevel=4,
+            )
 
 
 def check_budget(budget: Any) -> Budget | None:

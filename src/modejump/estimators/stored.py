@@ -11,22 +11,29 @@ from typing import Any
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.estimators.base import PosteriorRegressor
 from modejump.estimators.bglm import BGLMRegressor
+from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.formulas import FormulaSpec
 from modejump.estimators.tables import TableSpec
+from modejump.features.expression import Feature
+from modejump.features.space import Space
+from modejump.features.transforms import transforms
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import load_run, save_run
+from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
+from modejump.samplers.laws import Laws
 
 _KINDS: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
 
 
-def save(estimator: BGLMRegressor, path: Path) -> Path:
+def save(estimator: Any, path: Path) -> Path:
     """Write a fitted estimator into a directory; refused where its formula has no plain form.
 
     Parameters
     ----------
-    estimator : BGLMRegressor
+    estimator : BGLMRegressor or BGNLMRegressor
         A fitted one.
     path : path
         The directory.
@@ -50,11 +57,28 @@ def save(estimator: BGLMRegressor, path: Path) -> Path:
             "n_jobs": None if estimator.n_jobs is None else int(estimator.n_jobs),
         },
     }
-    save_run(estimator.posterior_, path, {"estimator": stored})
+    if isinstance(estimator, BGNLMRegressor):
+        stored["search"] = _search_to_dict(estimator)
+    save_run(estimator.posterior_, path, {"estimator": stored}, estimator.inclusion_)
     return path
 
 
-def load(path: str | os.PathLike[str]) -> BGLMRegressor:
+def _search_to_dict(estimator: BGNLMRegressor) -> dict[str, Any]:
+    """What a search adds: priors, space, transforms, and the laws with their coefficients inside projections."""
+    laws = estimator.laws_
+    shown = {node for f in laws.features for node in f.subfeatures() if node.kind == "projection"}
+    return {
+        "target": estimator.target_,
+        "model_prior": estimator._prior.to_dict(),
+        "space": dataclasses.asdict(estimator._space),
+        "transforms": list(estimator._transforms),
+        "laws": [feature.text for feature in laws.features],
+        "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
+        "alphas": {node.text: [float(v) for v in laws.alphas[node]] for node in sorted(shown)},
+    }
+
+
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a fitted estimator that ``save`` or ``modejump fit --out`` wrote.
 
     It predicts and reports as the one saved did; it holds no training data.
@@ -63,6 +87,10 @@ def load(path: str | os.PathLike[str]) -> BGLMRegressor:
     ----------
     path : str or path
         The directory.
+
+    Returns
+    -------
+    BGLMRegressor or BGNLMRegressor
     """
     posterior, extra = load_run(path)
     try:
@@ -71,25 +99,48 @@ def load(path: str | os.PathLike[str]) -> BGLMRegressor:
         raise InputError(f"the saved run {path} does not hold an estimator; save it again.") from None
 
 
-def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> BGLMRegressor:
-    if stored["class"] != BGLMRegressor.__name__:
-        raise InputError(f"the saved run holds a {stored['class']}, which this version does not know; upgrade.")
+def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorRegressor:
     params = dict(stored["params"])
     budget = params.pop("budget")
+    params["budget"] = None if budget is None else Budget(**budget)
+    params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
     spec = _KINDS[stored["table"]["kind"]].from_dict(stored["table"])
-    estimator = BGLMRegressor(
-        coef_prior=posterior.problem.coef_prior,
-        model_prior=posterior.problem.model_prior,
-        always_in=posterior.problem.always_in,
-        groups=dict(spec.groups) or None if isinstance(spec, TableSpec) else None,
-        budget=None if budget is None else Budget(**budget),
-        random_state=stored["seed"],
-        **params,
-    )
+    estimator: PosteriorRegressor
+    if stored["class"] == BGLMRegressor.__name__:
+        estimator = BGLMRegressor(
+            model_prior=posterior.problem.model_prior,
+            always_in=posterior.problem.always_in,
+            groups=dict(spec.groups) or None if isinstance(spec, TableSpec) else None,
+            **params,
+        )
+    elif stored["class"] == BGNLMRegressor.__name__:
+        estimator = _search_from_dict(stored["search"], posterior, params)
+    else:
+        raise InputError(f"the saved run holds a {stored['class']}, which this version does not know; upgrade.")
     estimator.table_ = spec
     estimator.seed_ = stored["seed"]
     estimator.posterior_ = posterior
     estimator.n_features_in_ = stored["n_features_in"]
     if stored["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(stored["feature_names_in"], dtype=object)
+    return estimator
+
+
+def _search_from_dict(search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]) -> BGNLMRegressor:
+    prior = ComplexityPrior(search["model_prior"]["a"], search["model_prior"]["spelling"])
+    space, names = Space(**search["space"]), tuple(search["transforms"])
+    for name in names:
+        if name not in transforms:
+            raise InputError(
+                f"the saved run uses the transform {name!r}, which modejump.transforms does not have; add it before "
+                "loading."
+            )
+    estimator = BGNLMRegressor(model_prior=prior, space=space, transforms=names, **params)
+    features = tuple(Feature.parse(text) for text in search["laws"])
+    aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}
+    alphas = {Feature.parse(text): np.array(values) for text, values in search["alphas"].items()}
+    estimator.laws_ = Laws(features, aliases, alphas, posterior.problem, posterior.result.models)
+    estimator.target_ = search["target"]
+    estimator._training = None
+    estimator._prior, estimator._space, estimator._transforms = prior, space, names
     return estimator

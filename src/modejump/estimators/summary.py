@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modejump.posterior.posterior import Posterior
+from modejump.problem import Problem
 
 WIDTH = 88
 BAR = 24
 SIZES = 8
+# Spellings of one law that are shown.
+ALIASES = 3
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -24,6 +28,14 @@ class FeatureLine:
     name: str
     probability: float
     mcse: float | None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def also(self) -> str:
+        """Other features with the same column, up to scale; empty without any."""
+        more = len(self.aliases) - ALIASES
+        shown = ", ".join(self.aliases[:ALIASES]) + (f" and {more} more" if more > 0 else "")
+        return f"also {shown}" if shown else ""
 
     @property
     def value(self) -> str:
@@ -65,6 +77,10 @@ class Summary:
         The likely numbers of terms with their probabilities.
     mean_size : float
         Posterior mean of the number of terms.
+    equation : str
+        The best model with its coefficients; empty where the models are lists of columns.
+    title : str
+        What the page is about.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -75,6 +91,8 @@ class Summary:
     models: tuple[ModelLine, ...]
     sizes: tuple[tuple[int, float], ...]
     mean_size: float
+    equation: str = ""
+    title: str = "Bayesian variable selection"
 
     @property
     def size_words(self) -> str:
@@ -84,16 +102,13 @@ class Summary:
     def text(self) -> str:
         """Plain text of at most 88 columns."""
         indent = 2 + max(len(label) for label, _ in (*self.facts, ("verdict", "")))
-        lines = ["Bayesian variable selection", "=" * len("Bayesian variable selection")]
+        lines = [self.title, "=" * len(self.title)]
         for label, value in (*self.facts, ("verdict", self.verdict)):
             lines += textwrap.wrap(value, WIDTH, initial_indent=label.ljust(indent), subsequent_indent=" " * indent)
-        wide = min(max(len("feature"), *(len(f.name) for f in self.features)), WIDTH - BAR - 20)
-        values = max(len("probability"), *(len(f.value) for f in self.features))
-        lines += ["", f"{'feature':<{wide}}  {'probability':>{values}}"]
-        for f in self.features:
-            lines.append(f"{shorten(f.name, wide):<{wide}}  {f.value:>{values}}  {bar(f.probability)}".rstrip())
-        if self.more_features:
-            lines.append(f"... and {self.more_features} more")
+        lines += ["", *self._feature_lines()]
+        if self.equation:
+            lines += ["", "best model, with coefficients"]
+            lines += textwrap.wrap(self.equation, WIDTH, initial_indent="  ", subsequent_indent="    ")
         lines += ["", "probability  model"]
         for m in self.models:
             head = f"{m.probability:>11.4f}  "
@@ -101,6 +116,20 @@ class Summary:
         shown = ", ".join(f"{size}\N{NO-BREAK SPACE}({share:.3f})" for size, share in self.sizes)
         lines += ["", *textwrap.wrap(f"{self.size_words}: {shown}.", WIDTH)]
         return "\n".join(lines)
+
+    def _feature_lines(self) -> list[str]:
+        # Laws are long: where they need the room, the bars give it.
+        longest = max([len("feature"), *(len(f.name) for f in self.features)])
+        width = BAR if longest <= WIDTH - BAR - 20 else BAR // 2
+        wide = min(longest, WIDTH - width - 20)
+        values = max([len("probability"), *(len(f.value) for f in self.features)])
+        lines = [f"{'feature':<{wide}}  {'probability':>{values}}"]
+        for f in self.features:
+            lines.append(f"{shorten(f.name, wide):<{wide}}  {f.value:>{values}}  {bar(f.probability, width)}".rstrip())
+            lines += textwrap.wrap(f.also, WIDTH, initial_indent="    ", subsequent_indent="    ")
+        if self.more_features:
+            lines.append(f"... and {self.more_features} more")
+        return lines
 
 
 def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summary:
@@ -114,7 +143,8 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summ
         How many of each to list.
     """
     table = posterior.inclusion
-    mcse = [None] * len(table) if posterior.exact else table["mcse"].tolist()
+    searched = posterior.result.chain_best is not None
+    mcse = [None] * len(table) if posterior.exact or searched else table["mcse"].tolist()
     rows = list(zip(table.index.tolist(), table["probability"].tolist(), mcse))
     leading = posterior.models(models)
     sizes = posterior.size_distribution.to_numpy()
@@ -131,17 +161,55 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summ
     )
 
 
+def summarise_laws(
+    posterior: Posterior,
+    features: int,
+    models: int,
+    *,
+    covariates: int,
+    aliases: Mapping[str, tuple[str, ...]],
+    prior: str,
+    equation: str,
+) -> Summary:
+    """Collect the page of a search among features.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Posterior over the laws found.
+    features, models : int
+        How many of each to list.
+    covariates : int
+        How many columns the features are made of.
+    aliases : mapping of str to tuple of str
+        Other spellings of each law.
+    prior, equation : str
+        The prior of the models in words, and the best model with its coefficients.
+    """
+    page = summarise(posterior, features, models)
+    facts = dict(page.facts)
+    facts["data"] = f"{_observations(posterior.problem)}, {count(covariates)} covariates"
+    facts["models"] = prior
+    lines = tuple(dataclasses.replace(line, aliases=aliases.get(line.name, ())) for line in page.features)
+    return dataclasses.replace(
+        page, facts=tuple(facts.items()), features=lines, equation=equation, title="Bayesian search for laws"
+    )
+
+
 def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
     always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
-    data = f"{count(problem.rows)} rows"
-    if problem.data.n != problem.rows:
-        data = f"{problem.data.n:g} observations in {count(problem.rows)} distinct rows"
-    data += f", {count(problem.n_terms)} terms to select"
+    data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
     if problem.n_columns > problem.n_terms:
         data += f" ({count(problem.n_columns)} columns)"
     data += f"; always in: {', '.join(always)}" if always else "; no intercept"
-    if result.exact:
+    if result.chain_best is not None:
+        how = (
+            f"GMJMCMC, {_plural(len(result.chain_best), 'chain')}, {_plural(result.populations, 'population')}, "
+            f"{_plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {_plural(result.n_models, 'model')} of "
+            f"{_plural(problem.n_terms, 'law')} kept"
+        )
+    elif result.exact:
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
         chains = 1 if result.batch_means is None else len(result.batch_means)
@@ -158,6 +226,16 @@ def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
         ("algorithm", how),
         *(("note", note) for note in result.notes),
     )
+
+
+def _observations(problem: Problem) -> str:
+    if problem.data.n != problem.rows:
+        return f"{problem.data.n:g} observations in {count(problem.rows)} distinct rows"
+    return f"{count(problem.rows)} rows"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_prior(prior: Any, **known: Any) -> str:

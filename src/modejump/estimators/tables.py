@@ -213,7 +213,7 @@ class TableSpec:
 
 
 def learn_table(
-    table: Any, groups: Mapping[str, Sequence[str | int]] | None = None, *, estimator: Any = None
+    table: Any, groups: Mapping[str, Sequence[str | int]] | None = None, *, estimator: Any = None, factors: bool = True
 ) -> tuple[TableSpec, np.ndarray]:
     """Read a table: which columns are numbers, which are factors, and the design matrix of its rows.
 
@@ -225,10 +225,12 @@ def learn_table(
         Columns, by name or position, that enter and leave together as one term of that name.
     estimator : object, optional
         Named in the messages of scikit-learn's checks.
+    factors : bool
+        Whether a categorical column is a factor; otherwise it is refused.
     """
     if is_frame(table):
         frame = open_frame(table)
-        columns = tuple(_column_spec(frame.get_column(name), str(name)) for name in frame.columns)
+        columns = tuple(_column_spec(frame.get_column(name), str(name), factors) for name in frame.columns)
         if not columns:
             raise InputError("X has no columns, so there is nothing to select; give at least one covariate.")
         spec = TableSpec(columns, _read_groups(groups, [column.name for column in columns]))
@@ -241,9 +243,15 @@ def learn_table(
     return spec, design
 
 
-def _column_spec(series: nw.Series[Any], name: str) -> ColumnSpec:
+def _column_spec(series: nw.Series[Any], name: str, factors: bool) -> ColumnSpec:
     """Number or factor; anything else is refused in one sentence."""
     dtype = series.dtype
+    text = isinstance(dtype, nw.Object) and any(isinstance(value, str) for value in series.to_list())
+    if not factors and (text or isinstance(dtype, nw.Categorical | nw.Enum | nw.String)):
+        raise InputError(
+            f"column {name!r} holds categories or text, and features are made of numbers; code it as numbers "
+            "(0 and 1, say) first, or drop it."
+        )
     if isinstance(dtype, nw.Categorical | nw.Enum):
         refuse_missing(series, name)
         return ColumnSpec(name, levels_of(series))
@@ -253,7 +261,7 @@ def _column_spec(series: nw.Series[Any], name: str) -> ColumnSpec:
         raise InputError(
             f"column {name!r} holds dates or times; turn it into numbers, such as days since a start, or drop it."
         )
-    if isinstance(dtype, nw.Object) and not any(isinstance(value, str) for value in series.to_list()):
+    if isinstance(dtype, nw.Object) and not text:
         return ColumnSpec(name)
     if isinstance(dtype, nw.String | nw.Object):
         raise InputError(f"column {name!r} holds text; make it a categorical to enter as a factor, or drop it.")

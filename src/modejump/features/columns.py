@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, mix
+from modejump.features.callbacks import Callbacks, apply_user, make_callbacks
 from modejump.features.functions import apply
+from modejump.features.transforms import FIRST_USER_CODE
 from modejump.jit import kernel
 
 # How the alphas of a projection are found.
@@ -30,6 +32,7 @@ class ColumnPool(NamedTuple):
     scratch: np.ndarray  # float64 (levels, n)
     num: np.ndarray  # int64 (2,): next slot to give away
     alpha_kind: int
+    callbacks: Callbacks
 
 
 def new_pool(
@@ -40,6 +43,7 @@ def new_pool(
     slots: int,
     levels: int,
     alpha_kind: int = ALPHA_ML,
+    callbacks: Callbacks | None = None,
 ) -> ColumnPool:
     """An empty cache for ``slots`` columns, and scratch space for expressions of so many levels."""
     n = x.shape[1]
@@ -53,6 +57,7 @@ def new_pool(
         np.zeros((levels, n)),
         np.zeros(2, np.int64),
         alpha_kind,
+        make_callbacks([])[0] if callbacks is None else callbacks,
     )
 
 
@@ -60,6 +65,16 @@ def new_pool(
 def _copy_row(source, i, target, j):
     for r in range(source.shape[1]):
         target[j, r] = source[i, r]
+
+
+@kernel
+def _transform(pool, code, level):
+    """Apply a transform to a scratch row, in place."""
+    row = pool.scratch[level]
+    if code < FIRST_USER_CODE:
+        apply(code, row, row)
+    else:
+        apply_user(pool.callbacks, code, row)
 
 
 @kernel
@@ -76,7 +91,7 @@ def column_into(ar, pool, f, level):
         return
     if kind == MODIFICATION:
         column_into(ar, pool, ar.child[first], level)
-        apply(ar.code[f], scratch[level], scratch[level])
+        _transform(pool, ar.code[f], level)
         return
     if kind == PRODUCT:
         column_into(ar, pool, ar.child[first], level)
@@ -92,7 +107,7 @@ def column_into(ar, pool, f, level):
         a = ar.alpha[first + i]
         for r in range(n):
             scratch[level, r] += a * scratch[level + 1, r]
-    apply(ar.code[f], scratch[level], scratch[level])
+    _transform(pool, ar.code[f], level)
 
 
 @kernel

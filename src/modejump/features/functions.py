@@ -16,7 +16,7 @@ def apply(code, x, out):
     Parameters
     ----------
     code : int
-        A `Code`; transforms that users added run in Python only.
+        A `Code`; transforms that users added are called by `modejump.features.callbacks`.
     x : float64[n]
         The column.
     out : float64[n]

@@ -19,7 +19,7 @@ from modejump.priors.kernels import log_model_prior
 # rank deficient: the model has posterior probability zero.
 RANK_TOLERANCE = 1e-10
 # Fast paths hand over to the canonical evaluation below this pivot ...
-GUARD = 1e-5
+GUARD = 1e-4
 # ... and below this residual share the fit is refined from the columns.
 REFINE_BELOW = 1e-6
 # Residual shares are floored here, the same for every model: sixteen times machine epsilon.

@@ -12,6 +12,13 @@ import numpy as np
 from modejump.jit import kernel
 
 
+def fresh_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+    """A sequence that spawns the same streams at every call: spawning from one changes it."""
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
+    return np.random.SeedSequence(seed)
+
+
 def new_stream(seed: np.random.SeedSequence) -> np.ndarray:
     """State of an independent stream."""
     return seed.generate_state(4, np.uint64)

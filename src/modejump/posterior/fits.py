@@ -9,8 +9,7 @@ import numpy as np
 from numba import njit
 
 from modejump.errors import InputError
-from modejump.kernels.evaluate import evaluate_member
-from modejump.priors.models import UniformPrior
+from modejump.kernels.evaluate import columns_resid
 from modejump.problem import Problem
 from modejump.samplers.result import SamplerResult
 
@@ -55,12 +54,12 @@ class Fit(NamedTuple):
 def model_probabilities(result: SamplerResult) -> np.ndarray:
     """Valid estimate of each kept model's probability: exact after enumeration, otherwise by frequency.
 
-    Without any sampling step (a run stopped in warm-up) the probabilities are renormalised over what was
-    evaluated.
+    After a search among features, and without any sampling step (a run stopped in warm-up), the probabilities
+    are renormalised over what was evaluated.
     """
-    if result.exact or result.steps == 0:
-        return np.exp(result.models.log_posterior - result.log_evidence)
-    return result.models.visits / result.steps
+    if result.counted:
+        return result.models.visits / result.steps
+    return np.exp(result.models.log_posterior - result.log_evidence)
 
 
 def keep_models(
@@ -136,14 +135,11 @@ def _check_known(problem: Problem, members: Sequence[int], columns: np.ndarray) 
 
 def residual_shares(problem: Problem, models: Sequence[Sequence[int]]) -> np.ndarray:
     """``RSS(M)/RSS(base)`` by the canonical evaluation, -1.0 where a design is rank deficient."""
-    # Under a uniform prior every model is evaluated, whatever size or heredity the model prior allows.
-    data = problem.data._replace(prior=UniformPrior().compile(problem.n_terms).arrays)
     out = np.empty(len(models))
     for i, members in enumerate(models):
-        _check_known(problem, members, model_columns(problem, members))
-        member = np.zeros(problem.n_terms, np.uint8)
-        member[list(members)] = 1
-        _, out[i] = evaluate_member(data, member)
+        columns = model_columns(problem, members)
+        _check_known(problem, members, columns)
+        out[i] = columns_resid(problem.data, columns)
     return out
 
 

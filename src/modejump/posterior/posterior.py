@@ -72,7 +72,8 @@ class Posterior:
     def probability(self) -> np.ndarray:
         """Valid estimate of each inclusion probability, in the order of ``problem.names``.
 
-        Exact after enumeration, otherwise the frequency; renormalised only where not one batch was sampled.
+        Exact after enumeration, otherwise the frequency; renormalised where not one batch was sampled, and
+        after a search among features.
         """
         return self.renormalised if self.frequency is None else self.frequency
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from modejump.errors import InputError
 from modejump.likelihoods import make_table
@@ -42,7 +43,12 @@ WHOLE_GRAM = 1024
 _PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns"))
 
 
-def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
+def save_run(
+    posterior: Posterior,
+    directory: str | os.PathLike[str],
+    extra: Mapping[str, Any] | None = None,
+    inclusion: pd.DataFrame | None = None,
+) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
     Files appear under their names only when complete, and ``run.json``, which vouches for the arrays, comes
@@ -56,6 +62,8 @@ def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Map
         Where to write it; a run that is there already is replaced.
     extra : mapping, optional
         Anything more to keep, made of what JSON can hold.
+    inclusion : DataFrame, optional
+        The table of ``inclusion.csv``; that of the posterior by default.
     """
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
@@ -69,7 +77,7 @@ def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Map
     models = posterior.models()
     models["features"] = [" + ".join(f) for f in models["features"]]
     _write(folder / ARRAYS_NAME, blob)
-    _write(folder / "inclusion.csv", posterior.inclusion.to_csv().encode())
+    _write(folder / "inclusion.csv", (posterior.inclusion if inclusion is None else inclusion).to_csv().encode())
     _write(folder / "models.csv", models.to_csv(index=False).encode())
     _write(folder / JSON_NAME, text.encode())
 

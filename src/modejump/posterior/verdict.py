@@ -25,6 +25,8 @@ COARSE = 0.01
 # Frequency and renormalised estimates further apart than this, and than four Monte Carlo errors, disagree.
 DISAGREE = 0.05
 _ERRORS = 4.0
+# Chains whose best models differ by less than this in log posterior have found the same, rounding apart.
+SAME_BEST = 1e-3
 
 
 class Verdict(str):
@@ -53,13 +55,16 @@ def verdict(posterior: Posterior) -> Verdict:
         other and with the renormalised estimate; "doubtful" where R-hat exceeds 1.01, a Monte Carlo error
         exceeds 0.01, the two estimates differ by more than 0.05 and four Monte Carlo errors, or the run was
         interrupted; "bad" where chains sit apart (R-hat above 1.05) or nothing was sampled. Terms that are
-        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat.
+        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat. A search among
+        features is "good" where two chains or more reached the best model, and "doubtful" otherwise.
     """
     result = posterior.result
     if result.exact:
         all_models = f"All {_count(result.n_models)} models were"
         start = "The only possible model was" if result.n_models == 1 else all_models
         return Verdict(f"{start} evaluated: the probabilities are exact.", "exact")
+    if result.chain_best is not None:
+        return _search(result.chain_best, result.n_models, result.finished)
     d = posterior.diagnostics
     if d is None:
         text = (
@@ -76,6 +81,28 @@ def verdict(posterior: Posterior) -> Verdict:
     ]
     level = max((level for _, level in parts), key=LEVELS.index)
     return Verdict(" ".join(text for text, _ in parts if text), level)
+
+
+def _reached_best(chain_best: np.ndarray) -> int:
+    """How many chains of a search found the best model of all."""
+    return int((chain_best >= chain_best.max() - SAME_BEST).sum())
+
+
+def _search(chain_best: np.ndarray, models: int, finished: bool) -> Verdict:
+    """A search has no Monte Carlo error; that its chains meet in one best model is what speaks for it."""
+    chains, reached = len(chain_best), _reached_best(chain_best)
+    start = f"Renormalised over {_count(models)} model{'s' if models > 1 else ''} found by"
+    if chains == 1:
+        text = f"{start} one chain, so nothing tells whether it found the best model; run more chains."
+    elif reached == 1:
+        text = (
+            f"{start} {_count(chains)} chains; only one of them reached the best model, so better ones may be "
+            "left to find; run longer."
+        )
+    else:
+        text = f"{start} {_count(chains)} chains; {_count(reached)} of them reached the best model."
+    stopped, level = _unfinished(finished)
+    return Verdict(f"{text} {stopped}".rstrip(), "doubtful" if reached == 1 else level)
 
 
 def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from modejump.errors import InputError
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
-_EXPONENTIAL = re.compile(r"^(?:e\^|e\*\*|exp\()-(?P<rate>\d+(?:\.\d+)?)\)?$")
+_EXPONENTIAL = re.compile(r"^(?P<call>exp\()?(?(call)|e(?:\^|\*\*))-(?P<rate>\d+(?:\.\d+)?)(?(call)\))$")
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,18 @@ class ComplexityPrior:
         if isinstance(self.a, str):
             text = self.a.replace(" ", "")
             power, rate = _POWER.match(text), _EXPONENTIAL.match(text)
+            if not (power or rate):
+                raise InputError(
+                    f"a of the complexity prior is {self.a!r}; give a number below 1, or a text such as '1/n', "
+                    "'n^-2' or 'exp(-2)'."
+                )
             if power:
-                return -float(power["inverse"] or power["power"] or 1.0) * math.log(n)
-            if rate:
-                return -float(rate["rate"])
-            raise InputError(
-                f"a of the complexity prior is {self.a!r}; give a number below 1, or a text such as '1/n', 'n^-2' "
-                "or 'exp(-2)'."
-            )
+                value = -float(power["inverse"] or power["power"] or 1.0) * math.log(n)
+            else:
+                value = -float(rate["rate"])  # type: ignore[index]
+            if not value < 0.0:
+                raise InputError(f"a of the complexity prior is {self.a!r}, not below 1 for {n:g} observations.")
+            return value
         if isinstance(self.a, bool) or not isinstance(self.a, (int, float)) or not 0.0 < self.a < 1.0:
             raise InputError(f"a of the complexity prior is {self.a!r}; it lies strictly between 0 and 1.")
         return math.log(self.a)

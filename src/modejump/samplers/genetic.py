@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, new_arena
+from modejump.features.callbacks import make_callbacks
 from modejump.features.columns import ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ColumnPool, new_pool
 from modejump.features.edits import SpaceArrays
 from modejump.features.expression import Feature
@@ -34,7 +35,7 @@ MOST_MODELS = 2_000
 SPAN = 16.0
 # Features above this inclusion stay in the population, others with this probability.
 KEEP_AT = 0.2
-KEEP_LOW = 0.2
+KEEP_LOW = 0.05
 # Bytes for the columns that one chain keeps.
 COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
@@ -51,6 +52,8 @@ class FeatureProblem:
         Columns, in the order of ``x``.
     x : ndarray of shape (columns, n)
         Covariates, one row each.
+    y : ndarray of shape (n,)
+        Response as given.
     response : ndarray of shape (1, n)
         Weighted response without the base, of unit length.
     basis : ndarray of shape (b, n)
@@ -69,6 +72,7 @@ class FeatureProblem:
 
     names: tuple[str, ...]
     x: np.ndarray
+    y: np.ndarray
     response: np.ndarray
     basis: np.ndarray
     root_weight: np.ndarray
@@ -180,13 +184,17 @@ class GeneticChain:
         s, n = problem.space.population, problem.x.shape[1]
         slots = int(min(max(COLUMN_BYTES // (8 * n), s + 8), 4096))
         self.arena: Arena = new_arena(ARENA_FEATURES)
+        # The C functions behind users' transforms live as long as the chain.
+        callbacks, self._functions = make_callbacks(problem.transforms)
         self.pool: ColumnPool = new_pool(
             problem.x,
-            problem.response[0],
+            problem.y,
+            problem.root_weight,
             self.arena,
             slots,
             problem.space.depth + 4,
             _ALPHA_KINDS[problem.space.alphas],
+            callbacks,
         )
         z = np.zeros((s, n))
         self.data = problem.population_data(z)
@@ -243,7 +251,7 @@ class GeneticChain:
         self.pool.owner[:] = -1
         self.pool.slot[:] = 0
         self.archive = new_archive(len(self.archive.key), size, len(self.archive.seen) // 2)._replace(
-            num=self.archive.num
+            num=self.archive.num, val=self.archive.val, seen=self.archive.seen
         )
         self.archive.num[KEPT] = 0
         self.genetic.num[STARTED] = 0

@@ -14,6 +14,7 @@ from modejump.features.expression import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.kernels.evolve import POPULATIONS, RESTARTS
+from modejump.kernels.rng import fresh_sequence
 from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem import checked_arrays, project_base
@@ -91,9 +92,8 @@ def feature_problem(
     x, y, w = checked_arrays(x, y, weights)
     if x.shape[1] == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
-    custom = [t.name for t in transforms if t.code >= 1000]
-    if custom:
-        raise InputError(f"transform {custom[0]!r} runs in Python only and cannot be used in a search yet.")
+    if len(names) != x.shape[1] or len(set(names)) < len(names):
+        raise InputError(f"X has {x.shape[1]} columns and names are {', '.join(names)}; give each column its own name.")
     base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
     root = np.sqrt(w)
     columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base)
@@ -102,7 +102,9 @@ def feature_problem(
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     return FeatureProblem(
         tuple(names),
-        np.ascontiguousarray(x.T),
+        # Arrays that may not be written to would be another type to compiled code.
+        np.require(x.T, requirements=("C", "W")),
+        np.require(y, requirements=("C", "W")),
         columns.response[None].copy(),
         np.ascontiguousarray(basis),
         root,
@@ -123,8 +125,6 @@ def gmjmcmc(
     workers: int = 1,
     seed: int | np.random.SeedSequence = 0,
     progress: Progress | None = None,
-    weights: np.ndarray | None = None,
-    response: np.ndarray,
 ) -> Discovery:
     """Search the feature space by chains of populations.
 
@@ -142,15 +142,16 @@ def gmjmcmc(
         Each chain gets its own stream spawned from it.
     progress : callable, optional
         Called with (done, total, note).
-    weights, response : ndarray
-        Case weights and response as given, for the selection problem among the laws found.
     """
-    if chains < 1:
-        raise InputError(f"chains is {chains}; give at least 1.")
+    for name, value in (("chains", chains), ("workers", workers)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; give at least 1.")
     budget = budget or Budget(steps=DEFAULT_POPULATIONS * STEPS)
     if budget.mcse is not None:
         raise InputError("GMJMCMC has no Monte Carlo error: give steps or seconds instead of mcse.")
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    if budget.warmup is not None:
+        raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
+    root = fresh_sequence(seed)
     seeds = root.spawn(chains)
     GeneticChain(problem, seeds[0], steps=STEPS, patience=PATIENCE).run(0)
     began = time.perf_counter()
@@ -172,7 +173,7 @@ def gmjmcmc(
             outcomes = list(pool.map(one, range(chains)))
     else:
         outcomes = [one(i) for i in range(chains)]
-    return _discovery(problem, outcomes, response, weights, time.perf_counter() - began)
+    return _discovery(problem, outcomes, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +215,6 @@ def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> 
 def _discovery(
     problem: FeatureProblem,
     outcomes: Sequence[_Finished],
-    response: np.ndarray,
-    weights: np.ndarray | None,
     seconds: float,
 ) -> Discovery:
     collected: Collected = {}
@@ -223,12 +222,13 @@ def _discovery(
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = laws_from(problem, problem.x.T, response, weights, collected, alphas)
+    laws = laws_from(problem, collected, alphas)
     values = laws.models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()
     members = laws.models.membership(len(laws.features))
-    populations = sum(o.populations for o in outcomes)
+    populations, restarts = sum(o.populations for o in outcomes), sum(o.restarts for o in outcomes)
+    best = np.array([o.best for o in outcomes])
     result = SamplerResult(
         algorithm="gmjmcmc",
         exact=False,
@@ -239,12 +239,8 @@ def _discovery(
         size_distribution=np.bincount(members.sum(axis=1), weights=probability, minlength=len(laws.features) + 1),
         steps=populations * STEPS,
         seconds=seconds,
+        chain_best=best,
+        populations=populations,
+        restarts=restarts,
     )
-    return Discovery(
-        laws,
-        result,
-        populations,
-        sum(o.restarts for o in outcomes),
-        sum(o.evaluated for o in outcomes),
-        np.array([o.best for o in outcomes]),
-    )
+    return Discovery(laws, result, populations, restarts, sum(o.evaluated for o in outcomes), best)

@@ -65,9 +65,9 @@ def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], f
     return chosen
 
 
-def same_laws(features: Sequence[Feature], columns: np.ndarray) -> dict[Feature, Feature]:
-    """For each feature the simplest one with the same column up to sign and scale."""
-    z = columns - columns.mean(axis=0)
+def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool = True) -> dict[Feature, Feature]:
+    """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
+    z = columns - columns.mean(axis=0) if intercept else columns
     z = z / np.linalg.norm(z, axis=0)
     representative: dict[Feature, Feature] = {}
     order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
@@ -83,32 +83,26 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray) -> dict[Feature,
     return representative
 
 
-def laws_from(
-    problem: FeatureProblem,
-    x: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    collected: Collected,
-    alphas: Mapping[Feature, np.ndarray],
-) -> Laws:
+def laws_from(problem: FeatureProblem, collected: Collected, alphas: Mapping[Feature, np.ndarray]) -> Laws:
     """Laws and models over them from collected models.
 
     Parameters
     ----------
     problem : FeatureProblem
         What was searched.
-    x, y, weights : ndarray
-        The data: columns as in ``problem.names``.
     collected : dict
         Log posterior of each model.
     alphas : mapping
         Coefficients inside projections.
     """
+    y = problem.y
+    weights = None if (problem.root_weight == 1.0).all() else problem.root_weight**2
     chosen = leading(collected, len(y))
     features = sorted({f for model, _ in chosen for f in model})
-    table = {name: x[:, j] for j, name in enumerate(problem.names)}
+    table = dict(zip(problem.names, problem.x, strict=True))
     columns = np.column_stack([evaluate(f, table, alphas) for f in features]) if features else np.empty((len(y), 0))
-    law_of = same_laws(features, columns) if features else {}
+    intercept = problem.basis.shape[0] > 0
+    law_of = same_laws(features, columns, intercept) if features else {}
     laws = sorted(set(law_of.values()))
     where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
@@ -126,7 +120,7 @@ def laws_from(
         model_prior=WeightedPrior(
             tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
         ),
-        intercept=problem.basis.shape[0] > 0,
+        intercept=intercept,
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, laws))

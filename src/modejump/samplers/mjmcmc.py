@@ -12,6 +12,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.jit import entry
 from modejump.kernels.moves import KERNELS, Moves
+from modejump.kernels.rng import fresh_sequence
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore, merge_into, new_store
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
@@ -68,7 +69,7 @@ def mjmcmc(
     if workers < 1:
         raise InputError(f"workers is {workers}; give at least 1.")
     budget = budget or Budget()
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
     runners = [Runner(problem, s, memory, FIRST_BATCH) for s in root.spawn(chains)]
     driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress)

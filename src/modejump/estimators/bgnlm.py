@@ -1,0 +1,364 @@
+"""Discovery of laws: Bayesian models of nonlinear features behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from modejump.errors import InputError, ModejumpWarning
+from modejump.estimators import options
+from modejump.estimators.alphas import with_projections
+from modejump.estimators.base import PosteriorRegressor, checked_names
+from modejump.estimators.rows import merge_rows
+from modejump.estimators.tables import TableSpec, is_frame, learn_table, read_response
+from modejump.features.expression import Feature, evaluate
+from modejump.features.space import Space
+from modejump.posterior.coefficients import coefficients
+from modejump.posterior.posterior import Posterior
+from modejump.posterior.predict import NewRows, new_rows
+from modejump.problem import Problem
+from modejump.progress import reporter
+from modejump.samplers.budget import Budget
+from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
+from modejump.samplers.laws import Laws
+
+if TYPE_CHECKING:
+    from modejump.estimators.summary import Summary
+
+TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+
+
+class BGNLMRegressor(PosteriorRegressor):
+    """Bayesian discovery of laws: linear regression on nonlinear features that are found in the data.
+
+    A feature is an expression over the columns, such as ``troot(mass*period*period)``: products of features,
+    transforms of them, and transforms of their linear combinations. Chains of populations search for the models
+    of highest posterior probability (GMJMCMC); probabilities are renormalised over the models found. Features
+    that are the same column up to scale are one law.
+
+    Parameters
+    ----------
+    family : str
+        Family of the response: "gaussian".
+    coef_prior : str or coefficient prior
+        Prior of the coefficients given the model: a name such as "g", "jeffreys" or "bic", or an object with
+        parameters such as ``GPrior(g=47)``.
+    model_prior : ComplexityPrior, optional
+        Prior of the models, which penalises the complexity of features; ``ComplexityPrior("1/n")`` by default.
+    transforms : sequence of str or Transform, or str
+        The functions G, by name or as entries of ``modejump.transforms``; "G1" and "G2" are published sets. An
+        empty sequence leaves products.
+    space : Space, optional
+        Limits of the feature space, and weights of the operators that move in it.
+    algorithm : str
+        "auto" or "gmjmcmc".
+    chains : int
+        Independent chains of the search.
+    budget : Budget, optional
+        How long to search: ``steps`` of each chain (300 in a population), or ``seconds`` for all together.
+    n_jobs : int, optional
+        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
+        budget is in seconds.
+    random_state : int, Generator, RandomState or None
+        Seed of the search.
+    progress : bool, "auto" or callable
+        "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a
+        callable is called with (done, total, note).
+
+    Attributes
+    ----------
+    inclusion_ : DataFrame
+        Inclusion probability of each law, best first, with its complexity and its other spellings.
+    models_ : DataFrame
+        The leading models, best first.
+    posterior_ : Posterior
+        The object behind both.
+    laws_ : Laws
+        The laws found: features, aliases, and coefficients inside projections.
+    problem_ : Problem
+        Selection among the laws, as prediction sees it.
+    verdict_ : Verdict
+        What can be said about the search, in plain sentences.
+    table_ : TableSpec
+        How tables become columns.
+    target_ : str
+        Name of the response: that of the series given, or "y".
+    seed_ : int
+        Entropy from which the chains' random streams were spawned.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, where it had names.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (80, 3))
+    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
+    >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
+    >>> model.best_model()
+    ('x1*sin(x3)',)
+    """
+
+    laws_: Laws
+    target_: str
+
+    def __init__(
+        self,
+        *,
+        family: str = "gaussian",
+        coef_prior: Any = "g",
+        model_prior: Any = None,
+        transforms: Any = TRANSFORMS,
+        space: Space | None = None,
+        algorithm: str = "auto",
+        chains: int = 16,
+        budget: Budget | None = None,
+        n_jobs: int | None = 1,
+        random_state: Any = None,
+        progress: Any = "auto",
+    ) -> None:
+        self.family = family
+        self.coef_prior = coef_prior
+        self.model_prior = model_prior
+        self.transforms = transforms
+        self.space = space
+        self.algorithm = algorithm
+        self.chains = chains
+        self.budget = budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BGNLMRegressor:
+        """Search for laws.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, columns)
+            Covariates, all of them numbers.
+        y : array of shape (n,)
+            Response.
+        sample_weight : array of shape (n,), optional
+            Case weights: a row of weight 2 counts as two rows.
+        """
+        options.check_family(self.family)
+        options.choose_search(self.algorithm)
+        chosen = options.read_transforms(self.transforms)
+        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        spec, design = learn_table(X, estimator=self, factors=False)
+        checked_names(self, X, reset=True)
+        response = read_response(y, len(design))
+        weights = options.read_weights(sample_weight, len(design))
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        options.check_varies(response, weights)
+        design, response, weights = merge_rows(design, response, weights)
+        _check_size(response, weights)
+        with reporter(self.progress) as report:
+            problem = feature_problem(
+                design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
+                model_prior=prior, weights=weights,
+            )  # fmt: skip
+            _warn_constant(design, spec.names)
+            options.check_transforms(chosen, design, spec.names)
+            found = gmjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+        self.laws_ = found.laws
+        self.target_ = _name_of(y)
+        self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
+        self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
+        self._keep(spec, seed, Posterior(found.laws.problem, found.result))
+        return self
+
+    def _new_rows(self, X: Any, kind: str) -> NewRows:
+        if is_frame(X):
+            checked_names(self, X, reset=False)
+        design = self.table_.apply(X)
+        if not is_frame(X):
+            checked_names(self, X, reset=False)
+        table = _columns_of(self.table_, design)
+        # Laws that no averaged model has may be undefined on the new rows: nobody asks for them.
+        columns = np.zeros((len(design), len(self.laws_.features)))
+        for j in self.posterior_.predictor(kind).used:
+            feature = self.laws_.features[j]
+            columns[:, j] = evaluate(feature, table, self.laws_.alphas)
+            bad = ~np.isfinite(columns[:, j])
+            if bad.any():
+                raise InputError(
+                    f"the feature {feature.text!r} is not finite in row {int(np.argmax(bad))} of the new data "
+                    "(counting from 0); drop such rows, or check their values."
+                )
+        return new_rows(self.problem_, columns)
+
+    @property
+    def inclusion_(self) -> pd.DataFrame:
+        """Inclusion probability of each law, best first, with its complexity and its other spellings."""
+        frame = self._fitted.inclusion.copy()
+        laws = {feature.text: feature for feature in self.laws_.features}
+        frame["complexity"] = np.array([laws[text].complexity for text in frame.index], dtype=np.int64)
+        aliases = [tuple(a.text for a in self.laws_.aliases.get(laws[text], ())) for text in frame.index]
+        frame["aliases"] = pd.Series(aliases, index=frame.index, dtype=object)
+        return frame
+
+    def coefficients(self, kind: str = "bma") -> pd.DataFrame:
+        """Posterior mean and standard deviation of every law's coefficient.
+
+        Parameters
+        ----------
+        kind : str
+            "bma" averages over the models; "best" and "median" are given the best or the median
+            probability model.
+
+        Returns
+        -------
+        DataFrame
+            The intercept, then one row for each law, with ``mean``, ``sd``, ``conditional_mean`` and
+            ``conditional_sd`` (given that the law is in) and the ``probability`` that it is.
+        """
+        return coefficients(self._fitted, kind=kind)
+
+    def _equation(self, kind: str) -> tuple[float, np.ndarray]:
+        """Intercept and coefficient of each law for one kind of prediction."""
+        mean = self.coefficients(kind)["mean"].to_numpy()
+        return float(mean[0]), mean[1:]
+
+    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+        """Log Bayes factor of a model against the intercept alone, ``log p(y|M) - log p(y|base)``.
+
+        Parameters
+        ----------
+        features : sequence of str or Feature
+            Features of the model, found by the search or not; any order of factors. A model read from a file
+            holds no data, so there only laws that were found can be asked for.
+        """
+        posterior = self._fitted
+        given = [features] if isinstance(features, str | Feature) else list(features)
+        names = list(self.table_.names)
+        parsed = [Feature.parse(f.text if isinstance(f, Feature) else f, names) for f in given]
+        wanted = sorted({self._law_of(feature) for feature in parsed})
+        if all(feature in self.laws_.features for feature in wanted):
+            return posterior.log_marginal_likelihood([feature.text for feature in wanted])
+        return self._evaluate_model(wanted)
+
+    def _law_of(self, feature: Feature) -> Feature:
+        """The law that a feature is a spelling of; itself where the search did not meet it."""
+        return next((law for law, aliases in self.laws_.aliases.items() if feature in aliases), feature)
+
+    def _evaluate_model(self, features: Sequence[Feature]) -> float:
+        if self._training is None:
+            missing = next(f.text for f in features if f not in self.laws_.features)
+            raise InputError(
+                f"the feature {missing!r} is none of the laws found, and a model read from a file holds no data to "
+                "evaluate it on; fit again."
+            )
+        design, y, weights = self._training
+        table = _columns_of(self.table_, design)
+        counts = np.ones(len(y)) if weights is None else weights
+        alphas = with_projections(features, table, y, counts, known=self.laws_.alphas, kind=self._space.alphas)
+        columns = np.column_stack([evaluate(feature, table, alphas) for feature in features])
+        bad = ~np.isfinite(columns).all(axis=0)
+        if bad.any():
+            raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")
+        problem = Problem.build(
+            columns,
+            y,
+            terms={feature.text: [j] for j, feature in enumerate(features)},
+            weights=weights,
+            coef_prior=self.problem_.coef_prior,
+        )
+        return Posterior(problem, self.posterior_.result).log_marginal_likelihood(problem.names)
+
+    def page(self, features: int = 20, models: int = 5) -> Summary:
+        """What ``summary`` prints, as data.
+
+        Parameters
+        ----------
+        features, models : int
+            How many of each to list.
+        """
+        from modejump.estimators.equation import plain_sum
+        from modejump.estimators.summary import describe_prior, summarise_laws
+
+        texts = [feature.text for feature in self.laws_.features]
+        target = Feature.covariate(self.target_).text
+        return summarise_laws(
+            self._fitted,
+            features,
+            models,
+            covariates=len(self.table_.names),
+            aliases=self.inclusion_["aliases"].to_dict(),
+            prior=describe_prior(self._prior),
+            equation=f"{target} = {plain_sum(*self._equation('best'), texts)}",
+        )
+
+    def to_latex(self, kind: str = "best", digits: int = 4) -> str:
+        """The prediction equation as LaTeX.
+
+        Parameters
+        ----------
+        kind : str
+            "best" or "median" for the equation of one model, "bma" for the model-averaged one.
+        digits : int
+            Significant digits of the coefficients.
+        """
+        from modejump.estimators.equation import latex_sum
+        from modejump.features.printing import escape_latex, to_latex
+
+        intercept, coef = self._equation(kind)
+        symbols = [to_latex(feature, self.laws_.alphas, digits) for feature in self.laws_.features]
+        left = r"\hat{y}" if self.target_ == "y" else rf"\widehat{{\mathrm{{{escape_latex(self.target_)}}}}}"
+        return f"{left} = {latex_sum(intercept, coef, symbols, digits)}"
+
+    def to_sympy(self, kind: str = "best") -> Any:
+        """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
+
+        Parameters
+        ----------
+        kind : str
+            "best" or "median" for the equation of one model, "bma" for the model-averaged one.
+        """
+        from modejump.features.builtin import import_sympy
+        from modejump.features.printing import to_sympy
+
+        intercept, coef = self._equation(kind)
+        sympy = import_sympy()
+        terms = [
+            sympy.Float(c) * to_sympy(feature, self.laws_.alphas)
+            for c, feature in zip(coef.tolist(), self.laws_.features, strict=True)
+            if c != 0.0
+        ]
+        return sympy.Add(sympy.Float(intercept), *terms)
+
+    def to_arviz(self) -> Any:
+        """Refused: a search has no chains over a fixed list of terms, which is what ArviZ takes."""
+        raise InputError("a search among features has no draws to hand to ArviZ; use inclusion_ and models_ instead.")
+
+
+def _columns_of(spec: TableSpec, design: np.ndarray) -> Mapping[str, np.ndarray]:
+    return {name: design[:, j] for j, name in enumerate(spec.names)}
+
+
+def _name_of(y: Any) -> str:
+    """The name of a series, where it has one that is text."""
+    opened = nw.from_native(y, allow_series=True, pass_through=True)
+    name = opened.name if isinstance(opened, nw.Series) else None
+    return name if isinstance(name, str) and name else "y"
+
+
+def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
+    n = float(len(y) if weights is None else weights.sum())
+    if n < 2.0:
+        raise InputError(
+            f"the data have {n:g} observation(s) besides the intercept's one column; give more rows (n_samples = 1)."
+        )
+
+
+def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
+    constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
+    if constant:
+        shown = ", ".join(repr(name) for name in constant[:5]) + (", ..." if len(constant) > 5 else "")
+        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)

@@ -1,0 +1,9 @@
+"""Plots of fitted estimators; Matplotlib is optional and imported when a plot is drawn.
+
+May import: everything below; NumPy, pandas and Matplotlib.
+"""
+
+from modejump.plots.inclusion import plot_inclusion
+from modejump.plots.prediction import plot_prediction
+
+__all__ = ["plot_inclusion", "plot_prediction"]

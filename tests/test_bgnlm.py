@@ -1,0 +1,383 @@
+"""Discovery of laws: scikit-learn's contract, laws recovered, prediction, equations, storage, and bad input."""
+
+import copy
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import modejump
+from modejump import (
+    BernoulliPrior,
+    BGNLMRegressor,
+    Budget,
+    ComplexityPrior,
+    Feature,
+    InputError,
+    ModejumpWarning,
+    Space,
+)
+from modejump.experiments import simulate_planets
+from modejump.features import evaluate
+
+SHORT = Budget(steps=3000)
+KEPLER = "troot(Period*Period*StarMass)"
+
+
+@parametrize_with_checks([BGNLMRegressor(chains=2, budget=SHORT)])
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def planets() -> tuple[pd.DataFrame, pd.Series]:
+    table = simulate_planets(120, seed=3)
+    return table.drop(columns="SemiMajorAxis"), table["SemiMajorAxis"]
+
+
+@pytest.fixture(scope="module")
+def kepler(planets) -> BGNLMRegressor:
+    options = {"coef_prior": "jeffreys", "chains": 8, "budget": Budget(steps=30_000), "random_state": 2}
+    return BGNLMRegressor(**options).fit(*planets)
+
+
+def small(rows: int = 60, seed: int = 5) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.uniform(0.5, 3.0, (rows, 3)), columns=["a", "b", "c"])
+    return X, 1.0 + 2.0 * X["a"].to_numpy() * np.sin(X["b"].to_numpy()) + 0.1 * rng.standard_normal(rows)
+
+
+def quick(**options) -> BGNLMRegressor:
+    return BGNLMRegressor(**{"chains": 4, "budget": Budget(steps=6000), "random_state": 1} | options)
+
+
+def test_keplers_law_is_found_with_its_constant(kepler):
+    assert kepler.best_model() == kepler.median_model() == (KEPLER,)
+    table = kepler.inclusion_
+    assert table.index[0] == KEPLER and table["probability"].iloc[0] > 0.99
+    assert table.loc[KEPLER, "complexity"] == 4
+    assert kepler.verdict_.level == "good" and "8 chains" in kepler.verdict_
+    row = kepler.coefficients("best").loc[KEPLER]
+    # The year in days to the power -2/3, within four posterior standard deviations (once in 16 000 runs outside).
+    assert abs(row["mean"] - 365.25 ** (-2 / 3)) < 4 * row["sd"]
+
+
+def test_tables_have_the_documented_columns(kepler):
+    wanted = ["probability", "mcse", "ess", "r_hat", "renormalised", "complexity", "aliases"]
+    table = kepler.inclusion_
+    assert list(table.columns) == wanted and table.index.name == "feature"
+    assert table[["mcse", "ess", "r_hat"]].isna().all().all()
+    assert (table["probability"] == table["renormalised"]).all()
+    assert all(isinstance(a, tuple) for a in table["aliases"])
+    models = kepler.models_
+    assert list(models.columns) == ["features", "log_posterior", "probability", "renormalised", "size"]
+    np.testing.assert_array_equal(models["probability"], models["renormalised"])
+    assert models["probability"].is_monotonic_decreasing
+    assert kepler.posterior_.steps_per_second > 0.0
+
+
+def test_aliases_are_the_same_column(kepler, planets):
+    X, _ = planets
+    columns = {name: X[name].to_numpy() for name in X}
+    for law, aliases in kepler.laws_.aliases.items():
+        for alias in aliases:
+            one, two = (evaluate(f, columns, kepler.laws_.alphas) for f in (law, alias))
+            assert abs(np.corrcoef(one, two)[0, 1]) > 1 - 1e-8
+
+
+def test_probabilities_are_those_of_the_models_listed(kepler):
+    models = kepler.posterior_.models(None)
+    mass = models["probability"].to_numpy()
+    assert np.isclose(mass.sum(), 1.0)
+    for text, probability in kepler.inclusion_["probability"].head(10).items():
+        assert np.isclose(mass[[text in features for features in models["features"]]].sum(), probability)
+
+
+def test_the_log_posterior_of_a_model_is_prior_plus_likelihood(kepler):
+    """The compiled search and the plain evaluation of a model by its features' columns agree."""
+    n = 120
+    for _, model in kepler.models_.head(20).iterrows():
+        prior = -np.log(n) * sum(Feature.parse(text).complexity for text in model["features"])
+        aliases = [len(kepler.inclusion_.loc[text, "aliases"]) for text in model["features"]]
+        if not any(aliases):
+            value = kepler.log_marginal_likelihood(model["features"])
+            assert np.isclose(value + prior, model["log_posterior"], atol=1e-5)
+
+
+def test_features_the_search_did_not_meet_are_evaluated(kepler, planets):
+    X, y = planets
+    value = kepler.log_marginal_likelihood(["sin(Eccentricity)*Density", Feature("StarTemp")])
+    columns = np.column_stack([np.sin(X["Eccentricity"]) * X["Density"], X["StarTemp"]])
+    plain = modejump.BGLMRegressor(coef_prior="jeffreys").fit(columns, y)
+    assert np.isclose(value, plain.log_marginal_likelihood(["x1", "x2"]))
+    assert kepler.log_marginal_likelihood("StarMass*troot(Period)") > kepler.log_marginal_likelihood(())
+    reordered = kepler.log_marginal_likelihood("troot(StarMass*Period^2)")
+    assert reordered == kepler.log_marginal_likelihood(KEPLER)
+    with pytest.raises(InputError, match="Masss"):
+        kepler.log_marginal_likelihood("sin(Masss)")
+
+
+def test_prediction_intervals_hold_new_planets(kepler):
+    new = simulate_planets(400, seed=99)
+    predicted = kepler.predict(new.drop(columns="SemiMajorAxis"), interval=0.9)
+    inside = new["SemiMajorAxis"].between(predicted["lower"], predicted["upper"]).mean()
+    # Four standard errors of a share of 0.9 among 400.
+    assert abs(inside - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 400)
+    best = kepler.predict(new.drop(columns="SemiMajorAxis"), kind="best")
+    law = np.cbrt(new["StarMass"] * new["Period"] ** 2)
+    row = kepler.coefficients("best")["mean"]
+    np.testing.assert_allclose(best, row["(intercept)"] + row[KEPLER] * law)
+
+
+def test_sympy_and_latex_tell_what_predict_computes(kepler, planets):
+    sympy = pytest.importorskip("sympy")
+    X, _ = planets
+    expression = kepler.to_sympy()
+    names = [str(symbol) for symbol in sorted(expression.free_symbols, key=str)]
+    values = sympy.lambdify(names, expression, "numpy")(*(X[name].to_numpy() for name in names))
+    np.testing.assert_allclose(values, kepler.predict(X, kind="best"))
+    law = r"\left|\mathrm{Period}^{2}\,\mathrm{StarMass}\right|^{1/3}"
+    left, right = kepler.to_latex().split(" = ")
+    assert left == r"\widehat{\mathrm{SemiMajorAxis}}" and right.endswith(r"\," + law)
+
+
+def test_the_summary_is_a_page_a_scientist_can_read(kepler):
+    page = kepler.summary(features=5)
+    assert all(len(line) <= 88 for line in page.splitlines())
+    for words in ("search for laws", KEPLER, "8 chains", "populations", "restart", "1/n"):
+        assert words in " ".join(page.split())
+    assert "SemiMajorAxis = " in page and "0.0195" in page
+
+
+def test_one_seed_gives_one_answer_for_any_number_of_workers():
+    X, y = small()
+    one, two = (quick(n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(one.inclusion_, two.inclusion_, check_exact=True)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_rows_in_any_order_and_weights_as_repetitions_change_no_bit():
+    X, y = small()
+    order = np.random.default_rng(9).permutation(len(y))
+    counts = np.random.default_rng(8).integers(0, 3, len(y))
+    repeated = np.repeat(np.arange(len(y)), counts)
+    pairs = [
+        (quick().fit(X, y), quick().fit(X.iloc[order], y[order])),
+        (quick().fit(X, y, sample_weight=counts), quick().fit(X.iloc[repeated], y[repeated])),
+    ]
+    for one, two in pairs:
+        pd.testing.assert_frame_equal(one.inclusion_, two.inclusion_, check_exact=True)
+        np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_any_table_will_do():
+    X, y = small()
+    reference = quick().fit(X, y)
+    by_polars = quick().fit(pl.from_pandas(X), pl.Series("yield", y))
+    assert by_polars.best_model() == reference.best_model() and by_polars.target_ == "yield"
+    by_array = quick().fit(X.to_numpy(), y)
+    assert by_array.target_ == "y" and by_array.best_model() == ("x1*sin(x2)",)
+    np.testing.assert_array_equal(by_array.predict(X.to_numpy()), reference.predict(X))
+
+
+def test_odd_column_names_stand_in_backticks():
+    X, y = small()
+    names = ["a*b + 1", "host star", "`c"]
+    model = quick().fit(X.set_axis(names, axis=1), y)
+    assert model.best_model() == ("`a*b + 1`*sin(`host star`)",)
+    assert np.isclose(
+        model.log_marginal_likelihood(model.best_model()), quick().fit(X, y).log_marginal_likelihood(["a*sin(b)"])
+    )
+    assert r"\sin" in model.to_latex()
+
+
+def test_projections_are_found_kept_and_evaluated(tmp_path):
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
+    y = np.tanh(0.5 + X["a"] - 1.5 * X["b"]) + 0.02 * rng.standard_normal(120)
+    space = Space(mutation=0.2, crossover=0.2, modification=0.2, projection=0.4)
+    model = quick(transforms=("tanh",), space=space, coef_prior="jeffreys", budget=Budget(steps=15_000)).fit(X, y)
+    projections = [f for f in model.laws_.features if f.kind == "projection"]
+    assert projections
+    found = projections[0].text
+    assert np.isfinite(model.log_marginal_likelihood([found]))
+    # Forgetting what the search kept, the plain fit of the alphas gives the same column.
+    forgetful = copy.copy(model)
+    laws = model.laws_
+    forgetful.laws_ = type(laws)((), {}, {}, laws.problem, laws.models)
+    assert np.isclose(forgetful.log_marginal_likelihood([found]), model.log_marginal_likelihood([found]), rtol=1e-6)
+    loaded = modejump.load(model.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    sympy = pytest.importorskip("sympy")
+    for kind in ("best", "bma"):
+        expression = model.to_sympy(kind)
+        values = sympy.lambdify(list("abc"), expression, "numpy")(*(X[name].to_numpy() for name in "abc"))
+        np.testing.assert_allclose(values, model.predict(X, kind=kind), rtol=1e-6, atol=1e-8)
+    assert r"\alpha" not in model.to_latex()
+
+
+def test_a_stored_run_tells_the_same(kepler, planets, tmp_path):
+    X, _ = planets
+    loaded = modejump.load(kepler.save(tmp_path / "run"))
+    assert loaded.summary() == kepler.summary() and loaded.to_latex() == kepler.to_latex()
+    pd.testing.assert_frame_equal(loaded.inclusion_, kepler.inclusion_)
+    pd.testing.assert_frame_equal(loaded.models_, kepler.models_)
+    pd.testing.assert_frame_equal(loaded.predict(X, interval=0.8), kepler.predict(X, interval=0.8))
+    assert loaded.model_prior == ComplexityPrior("1/n") and loaded.space == Space()
+    assert loaded.transforms == BGNLMRegressor().transforms
+    assert loaded.log_marginal_likelihood([KEPLER]) == kepler.log_marginal_likelihood([KEPLER])
+    with pytest.raises(InputError, match="holds no data"):
+        loaded.log_marginal_likelihood(["sin(Density)*Radius"])
+    stored = pd.read_csv(tmp_path / "run" / "inclusion.csv", index_col="feature")
+    assert stored.loc[KEPLER, "complexity"] == 4
+    assert not list((tmp_path / "run").glob("*.pkl"))
+
+
+def test_copies_predict_as_the_original(kepler, planets, tmp_path):
+    X, _ = planets
+    joblib.dump(kepler, tmp_path / "model.joblib")
+    for again in (
+        pickle.loads(pickle.dumps(kepler)),
+        copy.deepcopy(kepler),
+        joblib.load(tmp_path / "model.joblib", mmap_mode="r"),
+    ):
+        np.testing.assert_array_equal(again.predict(X), kepler.predict(X))
+        assert again.log_marginal_likelihood("Density") == kepler.log_marginal_likelihood("Density")
+    with pytest.raises(NotFittedError):
+        clone(kepler).predict(X)
+
+
+def test_noise_without_a_law_is_said_to_have_none():
+    X, _ = small()
+    y = np.random.default_rng(3).standard_normal(len(X))
+    model = quick(model_prior=ComplexityPrior(1e-9)).fit(X, y)
+    assert model.best_model() == () and "none of them" in model.summary()
+    np.testing.assert_allclose(model.predict(X, kind="best"), y.mean())
+    assert model.to_latex(kind="best").startswith(r"\hat{y} = ")
+
+
+def test_chains_that_disagree_leave_doubt(planets):
+    with pytest.warns(ModejumpWarning, match="one chain, so nothing tells"):
+        model = quick(chains=1).fit(*planets)
+    assert model.verdict_.level == "doubtful"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = quick(chains=3, budget=Budget(steps=300)).fit(*planets)
+    assert (model.verdict_.level == "doubtful") == any("only one of them" in str(w.message) for w in caught)
+
+
+def test_products_only_and_published_sets():
+    X, y = small()
+    model = quick(transforms=(), coef_prior="jeffreys").fit(X, X["a"] * X["b"] ** 2 + 1.0)
+    assert model.best_model() == ("a*b*b",)
+    assert quick(transforms="G1").fit(X, y)._transforms == modejump.transforms.set("G1")
+    one = quick(transforms=["sin", modejump.transforms["cos"], "sin"]).fit(X, y)
+    assert one._transforms == ("sin", "cos")
+
+
+def test_a_transform_of_the_user_is_searched_stored_and_asked_for(tmp_path):
+    X, _ = small()
+    modejump.transforms.add("bump", lambda x: 1.0 / (1.0 + x * x))
+    try:
+        model = quick(transforms=("bump",), coef_prior="jeffreys").fit(X, 1.0 / (1.0 + X["b"] ** 2) + 1.0)
+        assert model.best_model() == ("bump(b)",)
+        path = model.save(tmp_path / "run")
+        np.testing.assert_array_equal(modejump.load(path).predict(X), model.predict(X))
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    finally:
+        modejump.transforms.remove("bump")
+    with pytest.raises(InputError, match="'bump'.*add it before loading"):
+        modejump.load(path)
+
+
+def test_a_transform_that_is_not_defined_everywhere_is_told():
+    X, y = small()
+    X = X.assign(c=X["c"] - 1.5)
+    with pytest.warns(ModejumpWarning, match=r"transform 'p0' \(x > 0\) is not finite on 'c'"):
+        quick(transforms=("p0", "sin")).fit(X, y)
+    with pytest.raises(InputError, match="'p0'.*not finite on any column"):
+        quick(transforms=("p0",)).fit(-X.abs(), y)
+
+
+def test_new_rows_where_a_law_is_undefined_are_refused_by_name():
+    X, _ = small()
+    model = quick(transforms=("p0",), coef_prior="jeffreys").fit(X, np.log(X["a"]) + 1.0)
+    assert model.best_model() == ("p0(a)",)
+    with pytest.raises(InputError, match=r"'p0\(a\)' is not finite in row 2 "):
+        model.predict(X.assign(a=np.where(np.arange(len(X)) == 2, -1.0, X["a"])))
+
+
+def test_constant_columns_are_told():
+    X, y = small()
+    with pytest.warns(ModejumpWarning, match="'c'"):
+        model = quick().fit(X.assign(c=1.0), y)
+    assert model.best_model() == ("a*sin(b)",)
+    with pytest.raises(InputError, match="every covariate is constant"):
+        quick().fit(X * 0.0, y)
+
+
+BAD = {
+    "family": ({"family": "poisson"}, "'poisson'"),
+    "exact algorithms": ({"algorithm": "enumerate"}, "fixed list of terms.*BGLMRegressor"),
+    "mjmcmc": ({"algorithm": "mjmcmc"}, "fixed list of terms.*BGLMRegressor"),
+    "rgmjmcmc": ({"algorithm": "rgmjmcmc"}, "not available yet"),
+    "unknown algorithm": ({"algorithm": "magic"}, "does not exist"),
+    "unknown transform": ({"transforms": ("sinn",)}, "perhaps you mean 'sin'"),
+    "no transforms at all": ({"transforms": None}, "transforms must be names"),
+    "number as transform": ({"transforms": (3,)}, "is no transform"),
+    "space": ({"space": {"depth": 3}}, "must be a modejump.Space"),
+    "model prior by name": ({"model_prior": "uniform"}, "weighed by their complexity"),
+    "model prior of terms": ({"model_prior": BernoulliPrior(0.1)}, "weighed by their complexity"),
+    "no chains": ({"chains": 0}, "chains"),
+    "precision": ({"budget": Budget(mcse=0.01)}, "no Monte Carlo error"),
+    "warm-up": ({"budget": Budget(warmup=10, steps=300)}, "warm"),
+    "not a budget": ({"budget": 7}, "must be a modejump.Budget"),
+    "only transforms, and none": (
+        {"transforms": (), "space": Space(mutation=0, crossover=0, modification=1, edits=0)},
+        "add a transform",
+    ),
+    "no workers": ({"n_jobs": 0}, "n_jobs is 0"),
+    "coefficients": ({"coef_prior": "normal"}, "normal"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options_are_refused_in_one_sentence(case):
+    options, words = BAD[case]
+    with pytest.raises(InputError, match=words) as caught:
+        quick(**options).fit(*small())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda X: X.assign(f=pd.Categorical(["u", "v"] * 30)), "column 'f' holds categories or text.*numbers"),
+        (lambda X: X.assign(f=["u", "v"] * 30), "column 'f' holds categories or text.*numbers"),
+        (lambda X: X.assign(b=X["b"].where(X["b"] > 1.0)), "column 'b'"),
+        (lambda X: X.iloc[:, :0], "no columns"),
+        (lambda X: X.iloc[:5], "5 rows but y has 60"),
+    ],
+)
+def test_bad_tables_are_refused_in_one_sentence(change, words):
+    X, y = small()
+    with pytest.raises(InputError, match=words):
+        quick().fit(change(X), y)
+
+
+def test_operator_weights_sum_to_one():
+    with pytest.raises(InputError, match="sum to 1"):
+        Space(mutation=0.9)
+
+
+def test_a_search_has_no_draws_for_arviz(kepler):
+    with pytest.raises(InputError, match="no draws"):
+        kepler.to_arviz()
