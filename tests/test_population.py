@@ -76,7 +76,7 @@ def scratch(chain: GeneticChain, y: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     x, y = data(rng)
-    chain = chain_of(problem_of(x, y, Space(population=10), **options))
+    chain = chain_of(problem_of(x, y, Space(size=10, population=10), **options))
     recipe = twin.random_recipe(rng, NAMES, FUNCTIONS, 400, projections=0.0, most=6)
     ids = recipe.into(chain.arena)
     problem, pop = chain.problem, chain.population

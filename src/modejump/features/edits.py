@@ -1,8 +1,9 @@
 """The genetic operators and tree edits, compiled.
 
 Mutation brings a covariate in, crossover multiplies two features, modification applies a function, projection
-applies one to a combination; the edits change one node anywhere in the tree, and each has an inverse among them:
-insert and delete a factor, wrap and strip a function, swap a leaf, swap a function.
+applies one to a combination; the edits change one node anywhere in the tree. They come in pairs that undo each other:
+insert and delete a covariate as a factor, wrap and strip a function, swap a leaf or a function for another. What a
+deletion takes away is undone in one step only where it was a covariate.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Space:
     size : int
         Q, the largest number of features in a model.
     population : int
-        Features in a population; at least Q where the space has that many.
+        Features in a population, at least Q: a model is chosen among them.
     mutation, crossover, modification, projection : float
         P_m, P_c, P_t, P_p: what a new feature is made by. They sum to one.
     edits : float
@@ -69,6 +69,11 @@ class Space:
                 raise InputError(f"{name} of the space is {value!r}; give a whole number of at least {least}.")
             if value > MOST.get(name, value):
                 raise InputError(f"{name} of the space is {value!r}; it may be at most {MOST[name]}.")
+        if self.population < self.size:
+            raise InputError(
+                f"population of the space is {self.population}, but models may have {self.size} features: give a "
+                "population of at least that size, or a smaller size."
+            )
         weights = [self.mutation, self.crossover, self.modification, self.projection]
         for name, value in zip(("mutation", "crossover", "modification", "projection"), weights, strict=True):
             if not (isinstance(value, (int, float)) and 0.0 <= value <= 1.0):

@@ -12,6 +12,7 @@ import numpy as np
 from modejump.jit import kernel
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.store import COUNT
+from modejump.kernels.traverse import select
 
 # Slots of Archive.num.
 KEPT, DISTINCT, EVALUATED = 0, 1, 2
@@ -83,26 +84,26 @@ def _reindex(archive):
 
 @kernel
 def _thin(archive):
-    """Drop the models below a bar that is raised until at most half are left."""
+    """Keep what is above the median of a full archive; where too many are level with it, the first of them."""
     values, key, size, features = archive.log_posterior, archive.key, archive.size, archive.features
     n = archive.num[KEPT]
-    best = archive.val[BEST]
-    span = min(NEGLIGIBLE, best - archive.val[BAR])
-    left = n
-    while 2 * left > n:
-        span *= 0.8
-        left = 0
-        for e in range(n):
-            if values[e] > best - span:
-                left += 1
-    archive.val[BAR] = best - span
+    half = n // 2
+    bar = select(values[:n].copy(), n - half)
+    above = 0
+    for e in range(n):
+        if values[e] > bar:
+            above += 1
+    level = half if above == 0 else 0
     kept = 0
     for e in range(n):
-        if values[e] > archive.val[BAR]:
+        if values[e] == bar:
+            level -= 1
+        if values[e] > bar or (values[e] == bar and level >= 0):
             values[kept], key[kept], size[kept] = values[e], key[e], size[e]
             for i in range(size[e]):
                 features[kept, i] = features[e, i]
             kept += 1
+    archive.val[BAR] = max(archive.val[BAR], bar)
     archive.num[KEPT] = kept
     _reindex(archive)
 

@@ -157,7 +157,7 @@ def _admissible(prior, model, t):
 
 
 @kernel
-def _select(values, rank):
+def select(values, rank):
     """The value of this rank, from 0, in ascending order (Hoare's selection); ``values`` is rearranged."""
     low, high = 0, len(values) - 1
     while low < high:
@@ -190,7 +190,7 @@ def _keep(tally, value, model):
     n += 1
     if n == len(tally.top_value):
         half = n // 2
-        bar = _select(tally.top_value.copy(), half)
+        bar = select(tally.top_value.copy(), half)
         n = 0
         for above in range(2):
             for i in range(2 * half):

@@ -30,7 +30,8 @@ class Budget:
     cap : int, optional
         Sampling steps of each chain at which a wanted precision is given up (default 20 000 000).
     memory : int
-        Bytes for the cache of evaluated models, all chains together; the worse half is forgotten at the bound.
+        Bytes for the cache of evaluated models, all chains together; the worse half is forgotten at the bound. For
+        GMJMCMC: bytes for the cache of columns.
 
     Examples
     --------

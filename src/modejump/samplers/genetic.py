@@ -178,11 +178,12 @@ class GeneticChain:
         steps: int,
         patience: int,
         archive: int = 20_000,
+        memory: int = COLUMN_BYTES,
         distinct: int = 1 << 16,
     ) -> None:
         self.problem = problem
         s, n = problem.space.population, problem.x.shape[1]
-        slots = int(min(max(COLUMN_BYTES // (8 * n), s + 8), 4096))
+        slots = int(min(max(memory // (8 * n), s + 8), 4096))
         self.arena: Arena = new_arena(ARENA_FEATURES)
         # The C functions behind users' transforms live as long as the chain.
         callbacks, self._functions = make_callbacks(problem.transforms)

@@ -156,11 +156,13 @@ def gmjmcmc(
     GeneticChain(problem, seeds[0], steps=STEPS, patience=PATIENCE).run(0)
     began = time.perf_counter()
     populations = max(1, -(-budget.sampling_steps() // STEPS))
+    # The chains that run at the same time share the memory for columns.
+    memory = budget.memory // min(workers, chains)
     share = None if budget.seconds is None else budget.seconds * min(workers, chains) / chains
     finished: list[int] = []
 
     def one(index: int) -> _Finished:
-        chain = GeneticChain(problem, seeds[index], steps=STEPS, patience=PATIENCE)
+        chain = GeneticChain(problem, seeds[index], steps=STEPS, patience=PATIENCE, memory=memory)
         _run_chain(chain, populations, share)
         outcome = _Finished.of(chain)
         finished.append(index)

@@ -1,0 +1,108 @@
+"""This package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bench.adapters.base import Enumerated, Sampled
+from bench.measure import Clock, now, timed
+from bench.problems import Case
+from modejump.problem import Problem
+from modejump.samplers.budget import Budget
+from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.mixture import Mixture
+from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.result import SamplerResult
+
+# Steps that call every compiled function once; the time to compile or load them is row 7, not part of any other.
+_FIRST_STEPS = 20_000
+
+
+class PhaseClock:
+    """A progress callback that reads the clocks at the end of warm-up and of sampling."""
+
+    def __init__(self) -> None:
+        self.begun = self.warm = self.ended = now()
+
+    def __call__(self, done: float, total: float, note: str) -> None:
+        if note == "warm-up":
+            self.warm = now()
+        self.ended = now()
+
+    @property
+    def warmup(self) -> Clock:
+        """What warm-up took."""
+        return self.warm - self.begun
+
+    @property
+    def sampling(self) -> Clock:
+        """What sampling took, without warm-up before it and tables after it."""
+        return self.ended - self.warm
+
+
+def log_null(problem: Problem) -> float:
+    """Log posterior of the model without terms, on the scale of ``ModelTable.log_posterior``."""
+    return float(problem.data.prior.log_size[0])
+
+
+def frequency(result: SamplerResult) -> np.ndarray:
+    """Share of the sampling steps during which each term was in."""
+    if result.batch_means is None:
+        raise ValueError("an enumeration has no frequencies")
+    return result.batch_means.mean(axis=(0, 1))
+
+
+def log_sum(values: np.ndarray) -> float:
+    """Log of the sum of exponentials."""
+    top = float(values.max())
+    return top + float(np.log(np.exp(values - top).sum()))
+
+
+class Ours:
+    """modejump, through its samplers."""
+
+    name = "modejump"
+    most_steps = 1_000_000_000
+    slow = False
+
+    def missing(self) -> str | None:
+        return None
+
+    def prepare(self, case: Case) -> Clock:
+        """Compile or load the kernels."""
+        begun = now()
+        self.sample(case, _FIRST_STEPS, 0)
+        self.enumerate(case)
+        return now() - begun
+
+    def enumerate(self, case: Case, workers: int = 1) -> Enumerated:
+        problem = case.problem
+        result, clock = timed(lambda: enumerate_models(problem, workers=workers))
+        log_total = result.log_evidence - log_null(problem)
+        return Enumerated(result.renormalised, log_total, result.n_models, clock)
+
+    def sample(
+        self,
+        case: Case,
+        steps: int,
+        seed: int,
+        weights: Mapping[str, float] | None = None,
+        warmup: int | None = None,
+    ) -> Sampled:
+        clock = PhaseClock()
+        budget, mixture = Budget(steps=steps, warmup=warmup), Mixture(weights)
+        result = mjmcmc(case.problem, chains=1, budget=budget, seed=seed, mixture=mixture, progress=clock)
+        return Sampled(frequency(result), result.steps, clock.sampling, clock.warmup, result.n_models)
+
+    def best(self, case: Case, count: int) -> float:
+        """What the best ``count`` models hold, on the scale of ``capture``."""
+        result = enumerate_models(case.problem, top=count)
+        return log_sum(result.models.log_posterior) - log_null(case.problem)
+
+    def capture(self, case: Case, count: int, seed: int, scout: bool = True) -> float:
+        budget = Budget(steps=20 * count, warmup=None if scout else 0)
+        result = mjmcmc(case.problem, chains=1, budget=budget, seed=seed)
+        first = result.models.first_seen < count
+        return log_sum(result.models.log_posterior[first]) - log_null(case.problem)

@@ -1,0 +1,116 @@
+"""What has to be measured in a process of its own: ``python -m bench.child TASK ...`` prints one line of JSON.
+
+- ``first-fit ALGORITHM FOLDER``: import from that folder, first fit, and the same fit again.
+- ``memory TERMS ROWS``: largest resident set before and after a fit.
+- ``work enumerate|sample SIZE``: a piece of work whose instructions are counted from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.measure import Missing, now
+
+ROOT = Path(__file__).resolve().parent.parent
+_TIMEOUT = 1800
+
+
+def run_child(*arguments: object, env: dict[str, str] | None = None) -> dict[str, float]:
+    """Run a task in a new process and read its figures."""
+    command = [sys.executable, "-m", "bench.child", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, timeout=_TIMEOUT)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Missing(f"the measurement {' '.join(map(str, arguments))} failed: {reason}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def first_fit(algorithm: str, folder: str) -> dict[str, float]:
+    """CPU and wall seconds of the import, of the first fit, and of the same fit again."""
+    start = now()
+    import modejump
+
+    estimator = modejump.BGLMRegressor
+    imported = now()
+    if not Path(modejump.__file__).resolve().is_relative_to(Path(folder).resolve()):
+        raise SystemExit("the package was not imported from the folder that is measured")
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((100, 10))
+    y = x[:, :3].sum(axis=1) + rng.standard_normal(100)
+    budget = None if algorithm == "enumerate" else modejump.Budget(steps=20_000)
+    figures = {"import_cpu": (imported - start).cpu, "import_wall": (imported - start).wall}
+    for name in ("first", "again"):
+        begun = now()
+        estimator(algorithm=algorithm, budget=budget, random_state=1, progress=False).fit(x, y)
+        took = now() - begun
+        figures |= {f"{name}_cpu": took.cpu, f"{name}_wall": took.wall}
+    return figures
+
+
+def largest_resident() -> float:
+    """Largest resident set of this process so far, in bytes.
+
+    Linux carries ``ru_maxrss`` over from the process that started this one; the mark in ``/proc`` starts afresh.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return float(line.split()[1]) * 1024
+    from resource import RUSAGE_SELF, getrusage
+
+    # The unit is a kilobyte, on macOS a byte.
+    return float(getrusage(RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
+
+
+def memory(terms: int, rows: int) -> dict[str, float]:
+    """Largest resident set, in bytes, with the data made and the library imported, and after a fit."""
+    import modejump
+    from bench.problems import wide
+
+    case = wide(terms, rows)
+    model = modejump.BGLMRegressor(
+        algorithm="mjmcmc",
+        model_prior=modejump.BetaBinomialPrior(1.0, float(terms)),
+        budget=modejump.Budget(steps=20_000),
+        random_state=1,
+        progress=False,
+    )
+    before = largest_resident()
+    begun = now()
+    model.fit(case.x, case.y)
+    took = now() - begun
+    after = largest_resident()
+    return {"table": case.x.nbytes, "before": before, "after": after, "cpu": took.cpu, "wall": took.wall}
+
+
+def work(kind: str, size: int) -> dict[str, float]:
+    """All models of ``size`` terms, or ``size`` steps at 20 terms."""
+    from bench.adapters.ours import Ours
+    from bench.problems import gauss
+
+    if kind == "enumerate":
+        return {"count": Ours().enumerate(gauss(size)).models}
+    # Without warm-up, whose length would change with the size.
+    return {"count": Ours().sample(gauss(), size, seed=1, warmup=0).steps}
+
+
+def main(arguments: list[str]) -> None:
+    """Run the task that the arguments name."""
+    task, *rest = arguments
+    if task == "first-fit":
+        figures = first_fit(rest[0], rest[1])
+    elif task == "memory":
+        figures = memory(int(rest[0]), int(rest[1]))
+    else:
+        figures = work(rest[0], int(rest[1]))
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

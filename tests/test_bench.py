@@ -1,0 +1,405 @@
+"""The benchmark measures what it says: its numbers are right on problems small enough to know. No speed is tested."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench import __main__ as command
+from bench import instructions, problems, rows, table
+from bench.adapters import r as r_adapter
+from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
+from bench.adapters.plain import Metropolis, Plain
+from bench.child import largest_resident, run_child
+from bench.measure import Clock, Line, Missing, Note, Pace, Series, interleave, rate_lines, timed
+from bench.problems import Case, gauss, twins
+from brute import brute_force
+from scipy.stats import norm
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = rows.Scale(
+    repetitions=2,
+    terms=6,
+    steps=4000,
+    kernel_steps=2000,
+    seconds=(0.01,),
+    seeds=2,
+    slow_seeds=1,
+    first_models=50,
+    protein_seconds=0.3,
+    protein_models=500,
+    fresh=(),
+    wide=(20, 50),
+)
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return gauss(6)
+
+
+@pytest.fixture(scope="module")
+def bench() -> rows.Bench:
+    return rows.Bench(TINY)
+
+
+def lines_of(outcome: rows.Outcome) -> list[Line]:
+    return [entry for entry in outcome if isinstance(entry, Line)]
+
+
+# Measuring
+
+
+def test_a_series_knows_its_middle_and_its_best() -> None:
+    series = Series.of([3.0, 1.0, 8.0])
+    assert (series.median, series.mean) == (3.0, 4.0)
+    assert (series.best(less=True), series.best(less=False)) == (1.0, 8.0)
+
+
+@pytest.mark.parametrize("less, expected", [(True, 4.0), (False, 0.25)])
+def test_a_ratio_above_one_means_that_ours_is_better(less: bool, expected: float) -> None:
+    line = Line(1, "what", "unit", Series.of([2.0]), Series.of([8.0]), "who", less=less)
+    assert line.ratio == expected
+
+
+def test_a_line_without_comparison_has_no_ratio() -> None:
+    assert Line(1, "what", "unit", Series.of([2.0])).ratio is None
+
+
+def test_a_mean_stands_for_a_series_where_asked() -> None:
+    line = Line(1, "what", "unit", Series.of([1.0, 1.0, 4.0]), Series.of([1.0]), "who", centre="mean")
+    assert line.ratio == 2.0
+
+
+def test_rates_are_work_over_each_clock() -> None:
+    cpu, wall = rate_lines(1, "what", "models", [Pace(100, Clock(2.0, 4.0))], [Pace(50, Clock(5.0, 1.0))], "who")
+    assert (cpu.ours.median, cpu.ratio) == (50.0, 5.0)
+    assert (wall.ours.median, wall.ratio) == (25.0, 0.5)
+
+
+def test_repetitions_take_turns() -> None:
+    order: list[tuple[str, int]] = []
+    jobs = {name: (lambda i, name=name: order.append((name, i))) for name in "ab"}
+    interleave(jobs, 2)
+    assert order == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+
+
+def test_a_slow_job_takes_part_in_the_first_rounds_only() -> None:
+    found, _ = interleave({"fast": float, "slow": float}, 3, {"slow": 1})
+    assert found == {"fast": [0.0, 1.0, 2.0], "slow": [0.0]}
+
+
+def test_a_job_that_misses_something_is_left_out_with_its_reason() -> None:
+    def fails(i: int) -> float:
+        raise Missing("no such program.")
+
+    found, reasons = interleave({"good": float, "bad": fails}, 3)
+    assert found == {"good": [0.0, 1.0, 2.0]}
+    assert reasons == ["no such program."]
+
+
+def test_cpu_time_counts_work_and_not_waiting() -> None:
+    _, waiting = timed(lambda: time.sleep(0.2))
+    assert waiting.wall >= 0.2
+    assert waiting.cpu < waiting.wall
+
+
+def test_phase_clock_tells_warm_up_from_sampling() -> None:
+    clock = PhaseClock()
+    clock(0.1, 1.0, "warm-up")
+    clock(0.2, 1.0, "warm-up")
+    clock(0.6, 1.0, "sampling")
+    clock(1.0, 1.0, "sampling")
+    whole = clock.ended - clock.begun
+    assert clock.warmup.wall > 0 and clock.sampling.wall > 0
+    assert clock.warmup.wall + clock.sampling.wall == pytest.approx(whole.wall, rel=1e-9)
+
+
+# Programs
+
+
+@pytest.mark.parametrize("build", [gauss, twins])
+def test_both_enumerations_equal_brute_force(build) -> None:
+    case = build(6)
+    exact = brute_force(case.problem)
+    log_total = exact.log_evidence - log_null(case.problem)
+    for found in (Ours().enumerate(case), Ours().enumerate(case, workers=2), Plain().enumerate(case)):
+        np.testing.assert_allclose(found.inclusion, exact.renormalised, rtol=0, atol=1e-9)
+        assert found.log_total == pytest.approx(log_total, abs=1e-9)
+        assert found.models == 64
+
+
+def test_plain_metropolis_has_the_posterior_as_its_law(case: Case) -> None:
+    exact = Plain().enumerate(case).inclusion
+    chain = Metropolis(case, seed=3)
+    chain.advance(500)
+    batches = np.array([chain.advance(500) / 500 for _ in range(40)])
+    mcse = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+    # Terms that never move have no error to measure in; their probability is within 1 / steps of 0 or 1.
+    moving = mcse > 0
+    level = norm.isf(0.5 * 1e-4 / case.terms)
+    assert (np.abs(batches.mean(axis=0) - exact)[moving] < level * mcse[moving]).all()
+    assert (np.abs(batches.mean(axis=0) - exact)[~moving] < 1e-3).all()
+
+
+def test_plain_metropolis_evaluates_each_model_as_we_do(case: Case) -> None:
+    chain = Metropolis(case, seed=4)
+    chain.advance(3000)
+    exact = brute_force(case.problem).models
+    known = {row.tobytes(): v for row, v in zip(exact.membership(case.terms), exact.log_posterior)}
+    for key, value in chain.known.items():
+        assert value == pytest.approx(known[key] - log_null(case.problem), abs=1e-9)
+
+
+def test_samplers_report_the_steps_they_were_asked_for(case: Case) -> None:
+    for sampler in (Ours(), Plain()):
+        run = sampler.sample(case, 6400, seed=1)
+        assert run.steps == 6400
+        assert run.inclusion.shape == (6,)
+        assert ((run.inclusion >= 0) & (run.inclusion <= 1)).all()
+        assert run.clock.cpu > 0
+
+
+def test_all_models_capture_all_mass_and_few_capture_less(case: Case) -> None:
+    ours, plain = Ours(), Plain()
+    log_total = ours.enumerate(case).log_total
+    assert ours.capture(case, 64, seed=1) == pytest.approx(log_total, abs=1e-9)
+    best = ours.best(case, 5)
+    for captured in (ours.capture(case, 5, 1), ours.capture(case, 5, 1, scout=False), plain.capture(case, 5, 1)):
+        assert captured <= best + 1e-9
+    assert best < log_total
+
+
+def test_first_models_are_the_first_that_were_evaluated(case: Case) -> None:
+    # The scout begins at the model without terms and goes on with its neighbours: seven models of at most one term.
+    values = [0.0]
+    for j in range(case.terms):
+        both = Plain().enumerate(Case("one", case.x[:, [j]], case.y, case.g)).log_total
+        values.append(np.log(np.expm1(both)))
+    assert Ours().capture(case, 7, seed=1) == pytest.approx(log_sum(np.array(values)), abs=1e-9)
+
+
+def test_frequencies_need_chains(case: Case) -> None:
+    with pytest.raises(ValueError, match="no frequencies"):
+        frequency(brute_force(case.problem))
+
+
+def test_calibration_finds_the_steps_for_a_time(case: Case) -> None:
+    class Steady:
+        name, most_steps, slow = "steady", 10**9, False
+
+        def sample(self, case: Case, steps: int, seed: int):
+            return rows.Sampled(np.zeros(6), steps, Clock(steps / 5e5, 1.0), Clock(0.0, 0.0), 1)
+
+    assert rows.calibrated(Steady(), case, 6.0) == 3_000_000
+
+
+# Problems
+
+
+def test_twins_are_nearly_copies() -> None:
+    x = twins().x
+    assert np.corrcoef(x[:, 0], x[:, -1])[0, 1] > 0.99
+    assert twins().terms == 20 and len(twins().y) == 223
+
+
+def test_models_of_five_to_ten_terms_hold_the_mass_of_gauss20() -> None:
+    assert 5 <= Ours().enumerate(gauss()).inclusion.sum() <= 10
+
+
+def test_missing_data_are_named_and_other_rows_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bench: rows.Bench
+) -> None:
+    monkeypatch.setattr(problems, "DATA", tmp_path)
+    for number in (3, 5, 6):
+        _, outcome = command.run_row(bench, number)
+        assert len(outcome) == 1
+        assert isinstance(outcome[0], Note)
+        assert "csv is missing" in outcome[0].text
+
+
+def test_data_are_read_with_the_response_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crime.csv").write_text("x1,y,x2\n1,10,2\n3,20,4\n", encoding="utf-8")
+    monkeypatch.setattr(problems, "DATA", tmp_path)
+    read = problems.crime()
+    assert read.x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert read.y.tolist() == [10.0, 20.0]
+
+
+# R
+
+
+def test_r_is_never_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(r_adapter.shutil, "which", lambda name: None)
+    reason = r_adapter.RProgram("BAS").missing()
+    assert reason == "R package BAS not found: there is no Rscript on the path."
+
+
+@pytest.fixture
+def fake_r(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A program in place of Rscript that checks its arguments and prints what a script would print."""
+
+    def install(body: str) -> r_adapter.RProgram:
+        program = tmp_path / "Rscript"
+        program.write_text(f"#!{sys.executable}\nimport sys\n{body}\n", encoding="utf-8")
+        program.chmod(0o755)
+        monkeypatch.setattr(r_adapter.shutil, "which", lambda name: str(program))
+        return r_adapter.RProgram("BAS")
+
+    return install
+
+
+def test_an_absent_r_package_is_named(fake_r) -> None:
+    assert fake_r("sys.exit(1)").missing() == "R package BAS not found."
+
+
+def test_output_of_an_r_script_is_read(fake_r, case: Case) -> None:
+    program = fake_r(
+        "rows = open(sys.argv[2]).read().splitlines()\n"
+        "assert rows[0] == 'y,x1,x2,x3,x4,x5,x6' and len(rows) == 224\n"
+        "assert sys.argv[3:] == ['223.0', 'sample', '1000', '100', '7']\n"
+        "print('noise')\n"
+        "print('= clock 1.1 2.2 ')\n"
+        "print('= inclusion 0.1 0.2 0.3 0.4 0.5 0.6')\n"
+        "print('= models 17')\n"
+    )
+    run = program.sample(case, 1000, seed=7)
+    assert run.inclusion.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    assert run.clock == pytest.approx((1.0, 2.0))
+    assert run.warmup == pytest.approx((0.1, 0.2))
+    assert run.distinct == 17
+
+
+def test_an_r_script_that_fails_becomes_one_sentence(fake_r, case: Case) -> None:
+    program = fake_r("sys.stderr.write('Error: no room\\nExecution halted\\n'); sys.exit(1)")
+    with pytest.raises(Missing, match="BAS did not do the task enumerate on gauss6: Error: no room"):
+        program.enumerate(case)
+
+
+# Rows
+
+
+def test_row_1_compares_equal_answers(bench: rows.Bench) -> None:
+    outcome = list(rows.row_enumeration(bench))
+    assert [entry.text for entry in outcome if isinstance(entry, Note)] == []
+    assert {line.who for line in lines_of(iter(outcome))} == {"NumPy", "one thread"}
+
+
+def test_row_1_says_where_a_program_is_wrong() -> None:
+    class Wrong(Plain):
+        def enumerate(self, case: Case):
+            found = super().enumerate(case)
+            return found._replace(inclusion=found.inclusion + 1e-3)
+
+    notes = [e.text for e in rows.row_enumeration(rows.Bench(TINY, plain=Wrong())) if isinstance(e, Note)]
+    assert notes == ["NumPy and modejump disagree by 0.001 in an inclusion probability."]
+
+
+def test_row_2_has_every_kernel(bench: rows.Bench) -> None:
+    lines = lines_of(rows.row_steps(bench))
+    kernels = [line.what.split(", ")[1] for line in lines if not line.who]
+    assert [text.split(" ")[0] for text in kernels] == list(rows.KERNELS)
+    assert all(value > 0 for line in lines for value in line.ours.values)
+
+
+def test_row_4_measures_errors_against_the_exact_answer(bench: rows.Bench) -> None:
+    (line,) = lines_of(rows.row_twins(bench))
+    exact = brute_force(twins(6).problem).renormalised
+    runs = [Ours().sample(twins(6), TINY.steps, seed).inclusion for seed in range(TINY.seeds)]
+    assert line.ours.values == pytest.approx([float(np.abs(run - exact).max()) for run in runs], abs=1e-9)
+    assert line.theirs is not None and len(line.theirs.values) == TINY.slow_seeds
+
+
+def test_rows_of_the_crime_data(bench: rows.Bench, shared: Path) -> None:
+    errors = lines_of(rows.row_crime_error(bench))
+    assert all(0 < value < 1 for line in errors for value in line.ours.values)
+    captured = lines_of(rows.row_captured(bench))
+    best = next(line for line in captured if line.who == "best possible")
+    assert best.theirs is not None
+    for line in captured:
+        assert max(line.ours.values) <= best.theirs.median + 1e-9
+
+
+def test_row_of_the_protein_data(bench: rows.Bench, shared: Path) -> None:
+    lines = lines_of(rows.row_protein(bench))
+    assert [line.unit for line in lines] == ["probability", "times null", "times null"]
+    first, best = lines[1:]
+    assert all(f <= b * (1 + 1e-9) for f, b in zip(first.ours.values, best.ours.values))
+
+
+def test_memory_of_a_process_is_its_own() -> None:
+    ballast = np.ones(40 * 2**20 // 8)
+    assert largest_resident() > ballast.nbytes
+    figures = run_child("memory", *TINY.wide)
+    assert figures["table"] == 20 * 50 * 8
+    assert 0 < figures["before"] <= figures["after"]
+
+
+def test_a_child_that_fails_becomes_one_sentence() -> None:
+    with pytest.raises(Missing, match="the measurement first-fit enumerate nowhere failed: the package was not"):
+        run_child("first-fit", "enumerate", "nowhere")
+
+
+def test_first_fits_left_out_are_named(bench: rows.Bench) -> None:
+    notes = list(rows.row_first_fit(bench))
+    assert len(notes) == 2 and all(isinstance(note, Note) for note in notes)
+
+
+def test_instructions_are_a_difference_over_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counter(command: list[str], env: dict[str, str]) -> int:
+        return 10**6 + 300 * 2 ** int(command[-1])
+
+    def child(*arguments: object, env: dict[str, str] | None = None) -> dict[str, float]:
+        return {"count": 2.0 ** int(str(arguments[-1]))}
+
+    monkeypatch.setattr(instructions, "choose_counter", lambda: ("count", counter, {}))
+    monkeypatch.setattr(instructions, "run_child", child)
+    assert instructions.instructions_per_unit("enumerate", 4, 8) == ("count", 300.0)
+
+
+def test_a_machine_without_counters_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instructions.shutil, "which", lambda name: None)
+    with pytest.raises(Missing, match="instructions are not counted"):
+        instructions.choose_counter()
+
+
+# Command line
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (6_621_000.0, "6.62 M"),
+        (45_300.0, "45.3 k"),
+        (0.00312, "0.0031"),
+        (21.0, "21.0"),
+        (6.1e21, "6.10e+21"),
+        (0.0, "0"),
+    ],
+)
+def test_figures_have_few_digits(value: float, text: str) -> None:
+    assert table.figure(value) == text
+
+
+def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(command, "QUICK", TINY)
+    monkeypatch.setattr(r_adapter.shutil, "which", lambda name: None)
+    file = tmp_path / "figures.json"
+    assert command.main(["--quick", "--rows", "1,4", "--json", str(file)]) == 0
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    assert [row["row"] for row in kept["rows"]] == [1, 4]
+    line = kept["rows"][0]["lines"][0]
+    assert len(line["ours"]) == len(line["theirs"]) == TINY.repetitions
+    printed = capsys.readouterr().out
+    assert "R package BAS not found" in printed and "twins6" in printed
+
+
+def test_unknown_rows_are_refused() -> None:
+    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,9"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert "'1,9' does not name rows; give numbers of 1 to 8." in done.stderr
