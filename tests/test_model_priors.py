@@ -29,6 +29,7 @@ from modejump.priors import (
 )
 from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
 from modejump.priors.heredity import ALWAYS_IN, HEREDITY_CODES, NONE, STRONG, WEAK, topological_order
+from modejump.priors.models import WeightedPrior
 
 K = 6
 # "x0:x1:x2" has a parent that is itself a child, "x3" is nobody's parent.
@@ -389,10 +390,23 @@ def test_limits_are_checked(cls: Any) -> None:
     for bad in (-1, 2.5, "3", True):
         with pytest.raises(InputError, match="max_size"):
             cls(max_size=bad)
-    for bad in ("Strong", "none", 1, ""):
-        with pytest.raises(InputError, match="heredity must be"):
-            cls(heredity=bad)
+    if cls is not WeightedPrior:  # features found by a search have no heredity
+        for bad in ("Strong", "none", 1, ""):
+            with pytest.raises(InputError, match="heredity must be"):
+                cls(heredity=bad)
     assert set(HEREDITY_CODES) == {None, "strong", "weak"}
+
+
+def test_weights_of_terms_add_up_to_the_largest_size() -> None:
+    prior = WeightedPrior((-1.0, -2.5, -4.0), max_size=2)
+    compiled = prior.compile(3)
+    assert not compiled.normalised
+    member = np.array([1, 0, 1], np.uint8)
+    assert log_model_prior(member, 2, compiled.arrays) == -5.0
+    assert log_model_prior(np.ones(3, np.uint8), 3, compiled.arrays) == -np.inf
+    assert model_prior_from_dict(prior.to_dict()) == prior
+    with pytest.raises(InputError, match="3 weights for 4 terms"):
+        prior.compile(4)
 
 
 def test_terms_and_names_must_agree() -> None:
