@@ -16,12 +16,14 @@ from numba.core.typed_passes import NativeLowering
 
 
 class _LinkOnlyLibrary(JITCodeLibrary):
-    """A library of code for others to link."""
+    """The code of one function for an entry to link: neither optimised here nor joined with the code it calls."""
 
-    def _optimize_final_module(self) -> None:
-        """The entry optimises what it has linked."""
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Close the library; the entry links the libraries of all functions below it."""
+        self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
 
@@ -39,7 +41,9 @@ class _LinkOnlyLowering(NativeLowering):
         # Numba finds a compiled function by its Python callable, which must be a builtin one with keyword arguments:
         # the method of a dictionary that belongs to nobody else. Called from Python by mistake, it raises TypeError.
         stand_in = {"linked only": state.func_id.func_qualname}.update
-        context.insert_user_function(stand_in, lowered.fndesc, [state.library])
+        # Whoever calls this function links it and everything it calls, each once.
+        libraries = list(dict.fromkeys([state.library, *state.library._linking_libraries]))
+        context.insert_user_function(stand_in, lowered.fndesc, libraries)
         state["cr"] = lowered._replace(cfunc=stand_in)
         return True
 

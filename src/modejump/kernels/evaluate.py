@@ -11,7 +11,7 @@ import numpy as np
 
 from modejump.jit import entry, kernel
 from modejump.kernels.handle import handle
-from modejump.likelihoods.gaussian import log_marginal_fast
+from modejump.likelihoods.gaussian import log_marginal_by
 from modejump.priors.codes import G
 from modejump.priors.kernels import log_model_prior
 
@@ -152,7 +152,8 @@ def log_likelihood(data, k, resid):
         # The common case, with one logarithm: the general function is not inlined.
         nu = data.n - data.base
         return 0.5 * ((nu - k) * data.log_one_plus_g - nu * np.log1p(data.par[0] * resid))
-    return log_marginal_fast(data.code, data.par, data.n, data.base, k, resid, data.table)
+    table = data.table
+    return log_marginal_by(data.code, data.par, data.n, data.base, k, resid, table.coef, table.status)
 
 
 @entry

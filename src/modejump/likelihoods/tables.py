@@ -39,7 +39,7 @@ DIRECT = 2
 
 
 class MarginalTable(NamedTuple):
-    """Coefficients of powers by (k - 1, piece), and the status of each piece; no rows for closed forms."""
+    """Coefficients of powers by (k - 1, piece), and the status of each piece; empty vectors for closed forms."""
 
     coef: NDArray[np.float64]
     status: NDArray[np.uint8]
@@ -51,14 +51,16 @@ def make_table(code: int, par: NDArray[np.float64], n: float, base: int, max_col
     Parameters
     ----------
     code, par : int, float64[4]
-        The coefficient prior. Closed forms get a table without rows.
+        The coefficient prior. Closed forms get empty vectors.
     n, base : float, int
         Number of observations and columns of the base model; the table serves no other.
     max_cols : int
         Largest k of interest; rows are made for k up to `MAX_ROWS`, models above go to the quadrature.
     """
-    rows = min(max_cols, MAX_ROWS) if is_mixture(code) else 0
-    pieces = locate(max(-(n - base) * math.log(LEAST_RESID), 1.0) / DEPTH_UNIT)[0] + 1
+    if not is_mixture.py_func(code):
+        return MarginalTable(np.empty(0), np.empty(0, dtype=np.uint8))
+    rows = min(max_cols, MAX_ROWS)
+    pieces = locate.py_func(max(-(n - base) * math.log(LEAST_RESID), 1.0) / DEPTH_UNIT)[0] + 1
     size = min(MAX_COEFFICIENTS, ROW_BUDGET // pieces)
     return MarginalTable(np.full((rows, pieces, size), np.nan), np.zeros((rows, pieces), dtype=np.uint8))
 
