@@ -1,7 +1,7 @@
 """What has to be measured in a process of its own: ``python -m bench.child TASK ...`` prints one line of JSON.
 
 - ``first-fit ALGORITHM FOLDER``: import from that folder, first fit, and the same fit again.
-- ``memory TERMS ROWS``: largest resident set before and after a fit.
+- ``memory TERMS ROWS``: resident memory before a fit and at most during it.
 - ``work enumerate|sample SIZE``: a piece of work whose instructions are counted from outside.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from bench.measure import Missing, now
@@ -52,15 +53,15 @@ def first_fit(algorithm: str, folder: str) -> dict[str, float]:
     return figures
 
 
-def largest_resident() -> float:
-    """Largest resident set of this process so far, in bytes.
+def resident(mark: str) -> float:
+    """Resident memory of this process in bytes: now ("VmRSS") or at most since the start or a reset ("VmHWM").
 
-    Linux carries ``ru_maxrss`` over from the process that started this one; the mark in ``/proc`` starts afresh.
+    Linux carries ``ru_maxrss`` over from the process that started this one; the marks in ``/proc`` are our own.
     """
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{mark}:"):
                 return float(line.split()[1]) * 1024
     from resource import RUSAGE_SELF, getrusage
 
@@ -68,12 +69,17 @@ def largest_resident() -> float:
     return float(getrusage(RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
 
 
+def reset_mark() -> None:
+    """Let the high-water mark start from what is resident now, where the system offers that."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
 def memory(terms: int, rows: int) -> dict[str, float]:
-    """Largest resident set, in bytes, with the data made and the library imported, and after a fit."""
+    """Resident memory, in bytes, before a fit and at most during it; the kernels are loaded before."""
     import modejump
     from bench.problems import wide
 
-    case = wide(terms, rows)
     model = modejump.BGLMRegressor(
         algorithm="mjmcmc",
         model_prior=modejump.BetaBinomialPrior(1.0, float(terms)),
@@ -81,11 +87,15 @@ def memory(terms: int, rows: int) -> dict[str, float]:
         random_state=1,
         progress=False,
     )
-    before = largest_resident()
+    small = wide(12, 100)
+    model.fit(small.x, small.y)
+    case = wide(terms, rows)
+    reset_mark()
+    before = resident("VmRSS")
     begun = now()
     model.fit(case.x, case.y)
     took = now() - begun
-    after = largest_resident()
+    after = resident("VmHWM")
     return {"table": case.x.nbytes, "before": before, "after": after, "cpu": took.cpu, "wall": took.wall}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-from modejump.linking import LinkOnlyCompiler
+from modejump.linking import EntryCompiler, LinkOnlyCompiler
 
 _HOME = Path(__file__).parent
 _COMPILED = ("priors", "likelihoods", "features", "kernels", "samplers", "posterior")
@@ -56,4 +56,10 @@ kernel = _compiled(
     no_cfunc_wrapper=True,
     pipeline_class=LinkOnlyCompiler,
 )
-entry = _compiled(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+entry = _compiled(
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+    no_cfunc_wrapper=True,
+    pipeline_class=EntryCompiler,
+)

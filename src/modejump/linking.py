@@ -28,6 +28,28 @@ class _LinkOnlyLibrary(JITCodeLibrary):
         self._finalized = True
 
 
+class _EntryLibrary(JITCodeLibrary):
+    """The code of an entry with all it calls, optimised once.
+
+    Numba runs a cheap round of optimisation first, to bring reference counts together; handles have none.
+    """
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager()
+        with self._recorded_timings.record("Module passes (full optimization)", builder):
+            manager.run(self._final_module, builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _EntryLowering(NativeLowering):
+    _name = "modejump_entry_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _LinkOnlyLowering(NativeLowering):
     _name = "modejump_link_only_lowering"
@@ -48,14 +70,25 @@ class _LinkOnlyLowering(NativeLowering):
         return True
 
 
+def _pipeline_with(lowering: type[NativeLowering], state: Any) -> list[Any]:
+    """Numba's usual pipeline with another last step."""
+    pipeline = DefaultPassBuilder.define_nopython_pipeline(state, lowering._name)
+    pipeline.passes = [(lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
+    pipeline.finalize()
+    return [pipeline]
+
+
 class LinkOnlyCompiler(CompilerBase):
-    """The usual pipeline up to LLVM's representation."""
+    """For inner functions: the usual pipeline up to LLVM's representation."""
 
     def define_pipelines(self) -> list[Any]:
-        """Replace the last step of the usual pipeline."""
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state, "modejump_link_only")
-        pipeline.passes = [
-            (_LinkOnlyLowering if step is NativeLowering else step, text) for step, text in pipeline.passes
-        ]
-        pipeline.finalize()
-        return [pipeline]
+        """The pipeline."""
+        return _pipeline_with(_LinkOnlyLowering, self.state)
+
+
+class EntryCompiler(CompilerBase):
+    """For entries: links and optimises what they call."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The pipeline."""
+        return _pipeline_with(_EntryLowering, self.state)

@@ -82,7 +82,7 @@ def column_into(ar, pool, f, level):
     """Write the column of f into a scratch row; children use the rows after it."""
     scratch = pool.scratch
     if pool.slot[f] > 0:
-        _copy_row(pool.values, pool.slot[f] - 1, scratch, level)
+        _copy_row(pool.values, np.int64(pool.slot[f] - 1), scratch, level)
         return
     kind, first = ar.kind[f], ar.start[f]
     n = scratch.shape[1]
@@ -121,7 +121,7 @@ def remember(pool, f):
         pool.slot[pool.owner[s]] = 0
     pool.owner[s] = f
     pool.slot[f] = s + 1
-    _copy_row(pool.scratch, 0, pool.values, s)
+    _copy_row(pool.scratch, np.int64(0), pool.values, s)
 
 
 @kernel

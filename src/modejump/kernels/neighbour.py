@@ -6,6 +6,8 @@ algebra); a model met before costs a look-up. Whatever rounding could tip goes t
 
 from __future__ import annotations
 
+import numpy as np
+
 from modejump.jit import kernel
 from modejump.kernels.evaluate import (
     GUARD,
@@ -141,7 +143,7 @@ def _neighbour_likelihood(data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
     if not st.num[READY] or st.num[ILL]:
         return _canonical_likelihood(data, st, work)
-    b = 0
+    b = np.int64(0)
     k = st.num[COLS]
     for i in range(m):
         t = flips[i]

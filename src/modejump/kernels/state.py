@@ -250,7 +250,7 @@ def column_product(data, st, c, products, row):
 def _add_column(data, st, work, c):
     """Border the inverse by one column; False where the pivot is too small to trust."""
     v = work.products
-    pivot, entry = column_product(data, st, c, v, 0)
+    pivot, entry = column_product(data, st, c, v, np.int64(0))
     if pivot < GUARD:
         return False
     h, beta = st.inverse, st.beta
