@@ -15,7 +15,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 		printf '%-18s %s\n' "$$name" "$$text"; done
 
-demo: $(STAMP)-core ## run the main job on embedded data
+demo: $(STAMP)-plots ## run the main job on embedded data
 	$(BIN)/modejump demo
 
 test: $(STAMP)-test ## run the tests, heavy statistical sweeps left out

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import read_frame
 from feature_cases import feature_of, trees
+from scipy.optimize import least_squares
 
 from modejump.errors import InputError
 from modejump.features import Feature
@@ -311,6 +312,31 @@ def test_bad_problems_are_refused_in_one_sentence(options: dict[str, Any], words
     with pytest.raises(InputError) as caught:
         feature_problem(**(given | options))
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_optimised_alphas_are_a_least_squares_optimum() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(150, 2))
+    y = 3.0 / (1.0 + np.exp(-(0.5 + x[:, 0] - 1.5 * x[:, 1]))) + 0.05 * rng.normal(size=150)
+    space = Space(mutation=0.2, crossover=0.2, modification=0.2, projection=0.4, alphas="optimised")
+    problem = feature_problem(x, y, ("a", "b"), transforms=twin.listed(("sigmoid",)), space=space)
+    chain = GeneticChain(problem, np.random.SeedSequence(3), steps=STEPS, patience=30)
+    chain.run_to(400)
+    chain.collect()
+    wanted = Feature.parse("sigmoid(1 + a + b)")
+    assert wanted in chain.alphas
+
+    def misfit(alpha: np.ndarray) -> np.ndarray:
+        z = 1.0 / (1.0 + np.exp(-(alpha[0] + x @ alpha[1:])))
+        design = np.column_stack([np.ones(len(y)), z])
+        return y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+
+    found = chain.alphas[wanted]
+    best = least_squares(misfit, found, xtol=1e-12, ftol=1e-12)
+    assert np.sum(misfit(found) ** 2) <= 2.0 * best.cost * (1.0 + 1e-4)
+    # The alphas by likelihood, from which the optimiser starts, are far from that.
+    linear = np.linalg.lstsq(np.column_stack([np.ones(len(y)), x]), y, rcond=None)[0]
+    assert np.sum(misfit(linear) ** 2) > 1.5 * np.sum(misfit(found) ** 2)
 
 
 def test_a_transform_of_a_user_takes_part_in_the_search() -> None:

@@ -31,7 +31,7 @@ def with_projections(
         Response and case weights.
     known : mapping of Feature to ndarray
         What the search found.
-    kind : {"ml", "ones", "random"}
+    kind : {"ml", "ones", "random", "optimised"}
         How alphas are found, as in :class:`modejump.Space`.
     """
     alphas = dict(known)
@@ -50,10 +50,10 @@ def _fit(
     alphas: Mapping[Feature, np.ndarray],
     kind: str,
 ) -> np.ndarray:
-    if kind == "random":
+    if kind in ("random", "optimised"):
         raise InputError(
-            f"the projection {node.text!r} was not met by the search, which draws its coefficients; ask for one that "
-            "was."
+            f"the projection {node.text!r} was not met by the search, which finds {kind} coefficients; ask for one "
+            "that was."
         )
     if kind == "ones":
         return np.array([0.0, *np.ones(len(node.children))])

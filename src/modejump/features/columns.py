@@ -13,7 +13,10 @@ from modejump.features.transforms import FIRST_USER_CODE
 from modejump.jit import kernel
 
 # How the alphas of a projection are found.
-ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM = range(3)
+ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ALPHA_OPTIMISED = range(4)
+# Damped Gauss-Newton steps of optimised alphas, and the relative step of their numerical derivative.
+OPTIMISER_STEPS = 30
+DERIVATIVE_STEP = 1e-6
 # A projection whose parents' Gram matrix has a smaller pivot has no unique alphas, ...
 ALPHA_TOLERANCE = 1e-9
 # ... nor has one with a parent of which less than this share of its length is not constant.
@@ -200,6 +203,131 @@ def _fit_by_likelihood(ar, pool, f):
 
 
 @kernel
+def _image(ar, pool, f, parents, alpha, out):
+    """Write g(a0 + a1 F1 + ...) into a scratch row, from the parents' columns."""
+    m, n = ar.arity[f], parents.shape[1]
+    scratch = pool.scratch
+    for r in range(n):
+        u = alpha[0]
+        for i in range(m):
+            u += alpha[i + 1] * parents[i, r]
+        scratch[out, r] = u
+    _transform(pool, ar.code[f], out)
+
+
+@kernel
+def _linear_fit(pool, row, line):
+    """Weighted least squares of the response on a scratch row: writes intercept and slope, returns the RSS."""
+    y, root, z = pool.response, pool.root_weight, pool.scratch
+    w, sz, sy, szz, szy = 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(len(y)):
+        q = root[r] * root[r]
+        w += q
+        sz += q * z[row, r]
+        sy += q * y[r]
+    mean_z, mean_y = sz / w, sy / w
+    for r in range(len(y)):
+        q = root[r] * root[r]
+        szz += q * (z[row, r] - mean_z) ** 2
+        szy += q * (z[row, r] - mean_z) * (y[r] - mean_y)
+    line[1] = szy / szz if szz > 0.0 else 0.0
+    line[0] = mean_y - line[1] * mean_z
+    rss = 0.0
+    for r in range(len(y)):
+        rss += (root[r] * (y[r] - line[0] - line[1] * z[row, r])) ** 2
+    return rss
+
+
+@kernel
+def _gauss_newton_step(ar, pool, f, parents, alpha, line, step):
+    """Step of the alphas that least squares gives for the linearised g; False where it has none.
+
+    Intercept and slope of the response on g move along: otherwise each alpha would wait for the other parameters.
+    """
+    m, n = ar.arity[f], parents.shape[1]
+    y, root, scratch = pool.response, pool.root_weight, pool.scratch
+    shift = alpha.copy()
+    size = DERIVATIVE_STEP * (1.0 + abs(alpha[0]))
+    shift[0] += size
+    _image(ar, pool, f, parents, shift, np.int64(2))
+    p = m + 3
+    normal, right = np.zeros((p, p)), np.zeros(p)
+    row = np.empty(p)
+    for r in range(n):
+        slope = root[r] * line[1] * (scratch[2, r] - scratch[1, r]) / size
+        row[0] = root[r]
+        row[1] = root[r] * scratch[1, r]
+        row[2] = slope
+        for i in range(m):
+            row[i + 3] = slope * parents[i, r]
+        e = root[r] * (y[r] - line[0] - line[1] * scratch[1, r])
+        for i in range(p):
+            right[i] += row[i] * e
+            for j in range(i + 1):
+                normal[i, j] += row[i] * row[j]
+    for i in range(p):
+        pivot = normal[i, i] * (1.0 + 1e-8)
+        for j in range(i):
+            v = normal[i, j]
+            for q in range(j):
+                v -= normal[i, q] * normal[j, q]
+            normal[i, j] = v / normal[j, j]
+            pivot -= normal[i, j] ** 2
+        if not pivot > 0.0 or not pivot < np.inf:
+            return False
+        normal[i, i] = np.sqrt(pivot)
+    for i in range(p):
+        for j in range(i):
+            right[i] -= normal[i, j] * right[j]
+        right[i] /= normal[i, i]
+    for i in range(p - 1, 1, -1):
+        for j in range(i + 1, p):
+            right[i] -= normal[j, i] * right[j]
+        right[i] /= normal[i, i]
+        step[i - 2] = right[i]
+    return True
+
+
+@kernel
+def _optimise_alphas(ar, pool, f):
+    """From the alphas by likelihood, damped Gauss-Newton steps on the fit of y by b0 + b1 g(a0 + a1 F1 + ...)."""
+    m, first, n = ar.arity[f], ar.start[f], pool.scratch.shape[1]
+    parents = np.empty((m, n))
+    for i in range(m):
+        column_into(ar, pool, ar.child[first + i], np.int64(1))
+        for r in range(n):
+            parents[i, r] = pool.scratch[1, r]
+    alpha, step, line, trial_line = np.empty(m + 1), np.empty(m + 1), np.zeros(2), np.zeros(2)
+    alpha[0] = ar.alpha0[f]
+    for i in range(m):
+        alpha[i + 1] = ar.alpha[first + i]
+    _image(ar, pool, f, parents, alpha, np.int64(1))
+    best = _linear_fit(pool, np.int64(1), line)
+    for _ in range(OPTIMISER_STEPS):
+        if not best < np.inf or not _gauss_newton_step(ar, pool, f, parents, alpha, line, step):
+            break
+        damping, improved = 1.0, False
+        for _ in range(6):
+            trial = alpha + damping * step
+            _image(ar, pool, f, parents, trial, np.int64(2))
+            rss = _linear_fit(pool, np.int64(2), trial_line)
+            if rss < best:
+                improved = rss < best * (1.0 - 1e-10)
+                best = rss
+                line[0], line[1] = trial_line[0], trial_line[1]
+                for i in range(m + 1):
+                    alpha[i] = trial[i]
+                break
+            damping *= 0.3
+        if not improved:
+            break
+        _image(ar, pool, f, parents, alpha, np.int64(1))
+    ar.alpha0[f] = alpha[0]
+    for i in range(m):
+        ar.alpha[first + i] = alpha[i + 1]
+
+
+@kernel
 def fit_alphas(ar, pool, f):
     """Set the alphas of every projection in f that has none; False where its parents are dependent or not finite."""
     m, first = ar.arity[f], ar.start[f]
@@ -210,8 +338,12 @@ def fit_alphas(ar, pool, f):
             return False
     if ar.kind[f] != PROJECTION:
         return True
-    if pool.alpha_kind == ALPHA_ML:
-        return _fit_by_likelihood(ar, pool, f)
+    if pool.alpha_kind == ALPHA_ML or pool.alpha_kind == ALPHA_OPTIMISED:
+        if not _fit_by_likelihood(ar, pool, f):
+            return False
+        if pool.alpha_kind == ALPHA_OPTIMISED:
+            _optimise_alphas(ar, pool, f)
+        return True
     ones = pool.alpha_kind == ALPHA_ONES
     key = ar.key[f]
     ar.alpha0[f] = 0.0 if ones else _random_alpha(key, key)

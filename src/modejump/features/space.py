@@ -12,7 +12,7 @@ from modejump.features.arena import MAX_CHILDREN
 from modejump.features.edits import OPERATORS, SpaceArrays
 from modejump.features.expression import MAX_COMPLEXITY
 
-ALPHAS = ("ml", "ones", "random")
+ALPHAS = ("ml", "ones", "random", "optimised")
 # What the compiled tables of features have room for, far above what a search can reach.
 MOST = {"depth": 64, "width": MAX_CHILDREN, "complexity": MAX_COMPLEXITY}
 # Tree edits by share; each kind stands beside its inverse.
@@ -46,8 +46,9 @@ class Space:
         P_m, P_c, P_t, P_p: what a new feature is made by. They sum to one.
     edits : float
         Share of new features that are made by an edit of a tree instead.
-    alphas : {"ml", "ones", "random"}
-        Coefficients inside projections: by maximum likelihood, all one, or random (a function of the feature).
+    alphas : {"ml", "ones", "random", "optimised"}
+        Coefficients inside projections: those of the linear model of y by the parents (maximum likelihood), all one,
+        random (a function of the feature), or optimised so that the projection itself fits y best.
     """
 
     depth: int = 5

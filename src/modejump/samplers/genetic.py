@@ -9,7 +9,7 @@ import numpy as np
 
 from modejump.features.arena import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, new_arena
 from modejump.features.callbacks import make_callbacks
-from modejump.features.columns import ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ColumnPool, new_pool
+from modejump.features.columns import ALPHA_ML, ALPHA_ONES, ALPHA_OPTIMISED, ALPHA_RANDOM, ColumnPool, new_pool
 from modejump.features.edits import SpaceArrays
 from modejump.features.expression import Feature
 from modejump.features.space import Space
@@ -39,7 +39,7 @@ KEEP_LOW = 0.05
 # Bytes for the columns that one chain keeps.
 COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
-_ALPHA_KINDS = {"ml": ALPHA_ML, "ones": ALPHA_ONES, "random": ALPHA_RANDOM}
+_ALPHA_KINDS = {"ml": ALPHA_ML, "ones": ALPHA_ONES, "random": ALPHA_RANDOM, "optimised": ALPHA_OPTIMISED}
 
 
 @dataclass(frozen=True, eq=False)
