@@ -35,6 +35,7 @@ class ColumnPool(NamedTuple):
     scratch: np.ndarray  # float64 (levels, n)
     num: np.ndarray  # int64 (2,): next slot to give away
     alpha_kind: int
+    projections: np.ndarray  # one dimension where the space has no projections, two where it has
     callbacks: Callbacks
 
 
@@ -47,6 +48,7 @@ def new_pool(
     levels: int,
     alpha_kind: int = ALPHA_ML,
     callbacks: Callbacks | None = None,
+    projections: bool = True,
 ) -> ColumnPool:
     """An empty cache for ``slots`` columns, and scratch space for expressions of so many levels."""
     n = x.shape[1]
@@ -60,6 +62,7 @@ def new_pool(
         np.zeros((levels, n)),
         np.zeros(2, np.int64),
         alpha_kind,
+        np.empty((0, 0)) if projections else np.empty(0),
         make_callbacks([])[0] if callbacks is None else callbacks,
     )
 
@@ -350,3 +353,16 @@ def fit_alphas(ar, pool, f):
     for i in range(m):
         ar.alpha[first + i] = 1.0 if ones else _random_alpha(key, ar.key[ar.child[first + i]])
     return True
+
+
+@kernel
+def settle_alphas(ar, pool, f, projections):
+    """Make sure that every projection in f has its alphas; False where it cannot have any.
+
+    Numba decides by the dimensions of ``projections`` when it compiles, so that a search without projections has none
+    of their code.
+    """
+    if projections.ndim == 1:
+        return True
+    else:
+        return fit_alphas(ar, pool, f)

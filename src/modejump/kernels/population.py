@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.features.arena import COVARIATE
-from modejump.features.columns import column_into, fit_alphas, remember
+from modejump.features.columns import column_into, remember, settle_alphas
 from modejump.jit import kernel
 from modejump.problem import BASE_TOLERANCE
 
@@ -125,7 +125,7 @@ def feature_weight(ar, pop, f):
 @kernel
 def admit(data, ar, pool, pop, place, f):
     """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
-    if not fit_alphas(ar, pool, f):
+    if not settle_alphas(ar, pool, f, pool.projections):
         return False
     column_into(ar, pool, f, np.int64(0))
     if not standardise(pop, pool.scratch, place):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from modejump.errors import InputError
+from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
 from modejump.problem import Problem
 from modejump.samplers.result import SamplerResult
@@ -143,7 +143,7 @@ def residual_shares(problem: Problem, models: Sequence[Sequence[int]]) -> np.nda
     return out
 
 
-@njit(nogil=True, cache=True)
+@entry
 def invert_root(gram, corr, cols, coef, root):
     """Inverse Cholesky factor, transposed, of the Gram matrix of ``cols``, and the coefficients.
 

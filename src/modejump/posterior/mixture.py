@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import special
+
+from modejump.jit import entry, kernel
 
 # Spacing of the tail table in t = asinh(z). Quintic Hermite pieces of this width are exact to about 1e-12.
 STEP = 1.0 / 32.0
@@ -109,7 +110,7 @@ def quantile(df: np.ndarray, probability: float) -> np.ndarray:
     return np.where(np.isinf(df), special.ndtri(probability), special.stdtrit(finite, probability))
 
 
-@njit(nogil=True, cache=True)
+@entry
 def tail_and_density(grid, z):
     """P(T > z) and the density at z from one table, by quintic Hermite interpolation in asinh(z)."""
     a = abs(z)
@@ -131,7 +132,7 @@ def tail_and_density(grid, z):
     return tail, density
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _excess(x, loc, inverse_scale, weight, table, grid):
     """Mixture's P(T > x) and density."""
     tail = 0.0
@@ -143,7 +144,7 @@ def _excess(x, loc, inverse_scale, weight, table, grid):
     return tail, density
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _search(upper, low, high, start, width, loc, inverse_scale, weight, table, grid):
     """Newton's method on the tail, kept inside a bracket that halves whenever a step disappoints."""
     x = start
@@ -170,7 +171,7 @@ def _search(upper, low, high, start, width, loc, inverse_scale, weight, table, g
     return x
 
 
-@njit(nogil=True, cache=True)
+@entry
 def mixture_quantiles(fit, leverage, base_leverage, comp, grid, unit, probability, out):
     """Quantiles of the mixture of every row.
 

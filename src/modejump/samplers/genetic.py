@@ -196,6 +196,7 @@ class GeneticChain:
             problem.space.depth + 4,
             _ALPHA_KINDS[problem.space.alphas],
             callbacks,
+            problem.space.projection > 0.0,
         )
         z = np.zeros((s, n))
         self.data = problem.population_data(z)
