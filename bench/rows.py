@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from bench import genetic
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -51,6 +52,7 @@ class Scale:
     protein_models: int = 2**20
     fresh: tuple[str, ...] = ("enumerate", "mjmcmc")
     wide: tuple[int, int] = (5000, 10_000)
+    populations: int = 1500
 
 
 FULL = Scale()
@@ -66,6 +68,7 @@ QUICK = Scale(
     protein_models=2**17,
     fresh=("enumerate",),
     wide=(1000, 2000),
+    populations=200,
 )
 
 
@@ -334,6 +337,11 @@ def row_memory(bench: Bench) -> Outcome:
     yield Note(8, f"the fit took {figures['cpu']:.1f} CPU s, {figures['wall']:.1f} s of wall time.")
 
 
+def row_populations(bench: Bench) -> Outcome:
+    """9. GMJMCMC: populations per second on simulated planets, n = 223"""
+    yield from genetic.lines(9, bench.scale.populations, bench.scale.repetitions)
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -343,4 +351,5 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     6: row_protein,
     7: row_first_fit,
     8: row_memory,
+    9: row_populations,
 }
