@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import __main__ as command
-from bench import instructions, problems, rows, table
+from bench import genetic, instructions, problems, rows, table
 from bench.adapters import r as r_adapter
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Metropolis, Plain
@@ -400,6 +400,13 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_unknown_rows_are_refused() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,9"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,10"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "'1,9' does not name rows; give numbers of 1 to 8." in done.stderr
+    assert "'1,10' does not name rows; give numbers of 1 to 9." in done.stderr
+
+
+def test_populations_are_timed_on_a_search_that_runs() -> None:
+    first, second, note = genetic.lines(9, populations=5, repetitions=2)
+    assert isinstance(first, Line) and isinstance(second, Line) and isinstance(note, Note)
+    seconds, models = genetic.population_seconds(genetic.planets_problem(60), 3, 20, 1)
+    assert seconds > 0.0 and 1.0 <= models <= 20 * 300
