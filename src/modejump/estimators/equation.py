@@ -9,19 +9,7 @@ from typing import Any
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.features.printing import latex_number
-
-_SPECIAL = {
-    "\\": r"\backslash ",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-}
-_SPECIAL |= {"^": r"\hat{\ }", "~": r"\tilde{\ }", " ": r"\ "}
+from modejump.features.printing import escape_latex, latex_number
 
 
 def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int = 4) -> str:
@@ -43,7 +31,7 @@ def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int 
     >>> print(latex(1.5, np.array([0.25, 0.0, -3e-7]), ["a", "b", "x_1"]))
     \hat{y} = 1.5 + 0.25\,\mathrm{a} - 3 \times 10^{-7}\,\mathrm{x\_1}
     """
-    symbols = [rf"\mathrm{{{escape(n)}}}" for n in names]
+    symbols = [rf"\mathrm{{{escape_latex(n)}}}" for n in names]
     return rf"\hat{{y}} = {latex_sum(intercept, coef, symbols, digits)}"
 
 
@@ -72,11 +60,6 @@ def _signed(intercept: float, constant: str, products: Sequence[tuple[float, str
         sign = "-" if value < 0 else "+"
         text += (f" {sign} " if text else ("-" if value < 0 else "")) + size
     return text
-
-
-def escape(name: str) -> str:
-    """A column's name as it stands inside math mode."""
-    return "".join(_SPECIAL.get(letter, letter) for letter in name)
 
 
 def sympy_expression(intercept: float, coef: np.ndarray, names: Sequence[str]) -> Any:
