@@ -269,7 +269,7 @@ def project_base(x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray) 
     return columns, length_y**2, coef[:, 0]
 
 
-def standardised_block(columns: Columns, rows: slice, x: np.ndarray | None = None) -> np.ndarray:
+def standardised_block(columns: Columns, rows: slice) -> np.ndarray:
     """Standardised candidate columns of some rows; dependent columns are zero."""
     scale = np.where(columns.scale > 0, columns.scale, np.inf)
     z = columns.x[rows] - columns.base[rows] @ columns.loading

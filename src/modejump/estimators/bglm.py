@@ -289,9 +289,9 @@ class BGLMRegressor(PosteriorRegressor):
 def _warn_dead(problem: Problem) -> None:
     dead = problem.dead_terms()
     if dead:
-        names = ", ".join(repr(name) for name in dead[:5]) + (", ..." if len(dead) > 5 else "")
         warnings.warn(
-            f"constant, or a linear combination of what is always in, so its inclusion probability is 0: {names}.",
+            "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
+            f"{options.name_some(dead)}.",
             ModejumpWarning,
             stacklevel=4,
         )

@@ -360,5 +360,5 @@ def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
 def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
     constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
     if constant:
-        shown = ", ".join(repr(name) for name in constant[:5]) + (", ..." if len(constant) > 5 else "")
+        shown = options.name_some(constant)
         warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)

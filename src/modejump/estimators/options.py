@@ -26,6 +26,11 @@ _NONLINEAR = ("gmjmcmc", "rgmjmcmc")
 AUTO_TERMS = 20
 
 
+def name_some(names: Sequence[str]) -> str:
+    """The first names of a list, for a sentence."""
+    return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
 def check_family(family: Any) -> None:
     """Only the Gaussian family is available."""
     if family != "gaussian":
@@ -137,9 +142,8 @@ def check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Seq
                 "shift or rescale the columns."
             )
         if bad:
-            shown = ", ".join(repr(name) for name in bad[:5]) + (", ..." if len(bad) > 5 else "")
             warnings.warn(
-                f"transform {transform.name!r} ({defined}) is not finite on {shown} and is not applied there.",
+                f"transform {transform.name!r} ({defined}) is not finite on {name_some(bad)} and is not applied there.",
                 ModejumpWarning,
                 stacklevel=4,
             )

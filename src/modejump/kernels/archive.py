@@ -11,7 +11,7 @@ import numpy as np
 
 from modejump.jit import kernel
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.store import COUNT
+from modejump.kernels.store import COUNT, first_slot
 from modejump.kernels.traverse import select
 
 # Slots of Archive.num.
@@ -50,18 +50,13 @@ def new_archive(capacity: int, max_size: int, seen: int) -> Archive:
 
 
 @kernel
-def _slot_of(key, size):
-    return ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)) & np.uint64(size - 1)
-
-
-@kernel
 def _note_seen(archive, key):
     """Count a model among the distinct ones; once the table is three quarters full, no longer."""
     seen, num = archive.seen, archive.num
     if 4 * num[DISTINCT] > 3 * len(seen):
         return
     mark = key if key != 0 else np.uint64(1)
-    at = _slot_of(mark, len(seen))
+    at = first_slot(mark, len(seen))
     while seen[at] != 0:
         if seen[at] == mark:
             return
@@ -76,7 +71,7 @@ def _reindex(archive):
     for i in range(len(index)):
         index[i] = 0
     for e in range(archive.num[KEPT]):
-        at = _slot_of(key[e], len(index))
+        at = first_slot(key[e], len(index))
         while index[at] != 0:
             at = (at + np.uint64(1)) & np.uint64(len(index) - 1)
         index[at] = e + 1
@@ -111,7 +106,7 @@ def _thin(archive):
 @kernel
 def _insert(archive, key, value, words, e, pop):
     index, keys = archive.slots, archive.key
-    at = _slot_of(key, len(index))
+    at = first_slot(key, len(index))
     while index[at] != 0:
         if keys[index[at] - 1] == key:
             return

@@ -46,12 +46,17 @@ def bytes_per_model(n_words: int) -> int:
 
 
 @kernel
+def first_slot(key, slots):
+    """Where the search for a key begins in a table of so many slots, a power of two."""
+    return ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & np.uint64(slots - 1)
+
+
+@kernel
 def probe(store, key, words):
     """Entry of a model, or -1 where it is not stored."""
     index, hashes, known = store.slots, store.hash, store.words
     mask = np.uint64(len(index) - 1)
-    at = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
-    at &= mask
+    at = first_slot(key, len(index))
     while True:
         e = index[at] - 1
         if e < 0:
@@ -76,8 +81,7 @@ def insert(store, key, words, log_posterior):
         return -1
     index, known = store.slots, store.words
     mask = np.uint64(len(index) - 1)
-    at = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
-    at &= mask
+    at = first_slot(key, len(index))
     while index[at] != 0:
         at = (at + np.uint64(1)) & mask
     index[at] = e + 1
