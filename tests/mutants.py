@@ -11,6 +11,7 @@ import inspect
 import itertools
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -23,7 +24,10 @@ from modejump.kernels.neighbour import set_model
 
 PACKAGE = "modejump.kernels"
 # In the order in which they import each other.
-MODULES = ("rng", "store", "evaluate", "state", "neighbour", "moves", "jump", "chain")
+MODULES = (
+    "rng", "store", "evaluate", "state", "neighbour", "moves", "jump", "chain",
+    "traverse", "archive", "population", "fresh", "guests", "population_moves", "reversible",
+)  # fmt: skip
 _IMPORTED = re.compile(rf"^from {re.escape(PACKAGE)}\.(\w+) import", re.MULTILINE)
 _numbers = itertools.count()
 
@@ -137,6 +141,11 @@ def _source(name: str) -> str:
 
 def load(mutant: Mutant) -> dict[str, ModuleType]:
     """Fresh modules, by name, of the mutated module and all that depend on it."""
+    return load_changed(mutant.what, {mutant.module: mutant.changes})
+
+
+def load_changed(what: str, changes: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, ModuleType]:
+    """Fresh modules, by name, of those with changes and all that depend on them."""
     number = next(_numbers)
     fresh: dict[str, ModuleType] = {}
     jit = ModuleType(f"mutant{number}_jit")
@@ -145,8 +154,8 @@ def load(mutant: Mutant) -> dict[str, ModuleType]:
     sys.modules[jit.__name__] = jit
     for name in MODULES:
         text = _source(name)
-        if name == mutant.module:
-            for old, new in mutant.changes:
+        if name in changes:
+            for old, new in changes[name]:
                 assert text.count(old) == 1, f"{name} holds {old!r} {text.count(old)} times"
                 text = text.replace(old, new)
         elif not fresh.keys() & set(_IMPORTED.findall(text)):
@@ -155,7 +164,7 @@ def load(mutant: Mutant) -> dict[str, ModuleType]:
             text = text.replace(f"from {PACKAGE}.{other} import", f"from {fresh[other].__name__} import")
         text = text.replace("from modejump.jit import", f"from {jit.__name__} import")
         module = ModuleType(f"mutant{number}_{name}")
-        exec(compile(text, f"<{name} with {mutant.what}>", "exec"), module.__dict__)
+        exec(compile(text, f"<{name} with {what}>", "exec"), module.__dict__)
         fresh[name] = sys.modules[module.__name__] = module
     return fresh
 

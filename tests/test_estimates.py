@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,7 @@ from arviz_stats.base import array_stats
 from brute import brute_force, lazy_chains, small_problem
 
 from modejump.errors import InputError
+from modejump.estimators.summary import WIDTH, FeatureLine, Summary, summarise, summarise_laws
 from modejump.posterior import Posterior
 from modejump.problem import Problem
 from modejump.samplers.diagnostics import (
@@ -223,6 +225,110 @@ def test_a_run_without_a_single_batch_falls_back_on_renormalised(problem: Proble
     assert np.allclose(posterior.probability, posterior.renormalised)
     assert posterior.inclusion["mcse"].isna().all()
     assert posterior.models()["probability"].sum() == pytest.approx(1.0)
+
+
+@pytest.fixture(scope="module")
+def reversible(sampled: Posterior) -> Posterior:
+    """The sampled chains as from reversible sampling of features."""
+    result = sampled.result
+    return Posterior(
+        sampled.problem,
+        replace(
+            result,
+            algorithm="rgmjmcmc",
+            models=replace(result.models, chains=np.where(np.arange(len(result.models)) == 2, 1, 4)),
+            warmup_steps=20_000,
+            chain_best=np.array([5.0, 4.0, 3.0, 1.0]),
+            acceptance={"flip": (300_000, 30_000), "jump-greedy": (20_000, 500)},
+            population_moves={"population": (80_000, 2_000, 8_000), "population-large": (0, 0, 0)},
+            library=17,
+            library_share=0.953,
+            notes=("The library was completed.",),
+        ),
+    )
+
+
+def test_reversible_chains_are_counted(reversible: Posterior, sampled: Posterior) -> None:
+    result = reversible.result
+    models = reversible.models(limit=None)
+    assert np.allclose(models["probability"], result.models.visits / result.steps)
+    assert not np.allclose(models["probability"], models["renormalised"], atol=1e-6)
+    pd.testing.assert_frame_equal(reversible.inclusion, sampled.inclusion)
+    assert reversible.max_difference == sampled.max_difference > 0.0
+    searched = Posterior(reversible.problem, replace(result, algorithm="gmjmcmc"))
+    assert np.allclose(searched.models()["probability"], searched.models()["renormalised"])
+
+
+def page_of(posterior: Posterior) -> Summary:
+    return summarise_laws(
+        posterior,
+        features=4,
+        models=3,
+        covariates=7,
+        aliases={"x1": ("x1 twice",)},
+        prior="complexity",
+        equation="y = x1",
+    )
+
+
+def test_the_page_of_reversible_chains(reversible: Posterior) -> None:
+    page = page_of(reversible)
+    facts = dict(page.facts)
+    assert facts["algorithm"].startswith("RGMJMCMC, 4 chains, 400\N{NO-BREAK SPACE}000 steps after 20")
+    assert facts["algorithm"].endswith("32 models of 5 laws")
+    assert facts["library"] == "17 features, which hold the whole model at 95.3% of the steps"
+    assert facts["unvisited"].startswith(f"{reversible.result.unvisited:.2g} of the posterior mass")
+    assert facts["acceptance"] == (
+        "flip 0.1, jump-greedy 0.025, population 0.025 (0.1 without a way back), population-large untried"
+    )
+    assert facts["note"] == "The library was completed."
+    table = reversible.inclusion
+    for line in page.features:
+        row = table.loc[line.name]
+        assert (line.probability, line.mcse, line.r_hat) == (row["probability"], row["mcse"], row["r_hat"])
+    text = page.text()
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+    head = next(line for line in text.splitlines() if line.startswith("feature"))
+    assert head.split() == ["feature", "probability", "R-hat"]
+    shown = next(line for line in text.splitlines() if line.startswith("x1 "))
+    assert shown.split()[1:5] == [*page_line(page, "x1").value.split(), f"{table.loc['x1', 'r_hat']:.3f}"]
+    assert "also x1 twice" in text
+
+
+def page_line(page: Summary, name: str) -> FeatureLine:
+    return next(line for line in page.features if line.name == name)
+
+
+def test_the_page_leaves_out_what_is_not_known(reversible: Posterior, sampled: Posterior) -> None:
+    unknown = replace(reversible.result, models=sampled.result.models, library_share=float("nan"), library=1)
+    facts = dict(page_of(Posterior(reversible.problem, unknown)).facts)
+    assert facts["library"] == "1 feature"
+    assert "unvisited" not in facts
+    bare = replace(unknown, acceptance={}, population_moves={})
+    assert "acceptance" not in dict(page_of(Posterior(reversible.problem, bare)).facts)
+    # A search that does not sample has neither errors nor R-hat, and covariates have no library.
+    searched = replace(unknown, algorithm="gmjmcmc", batch_means=None)
+    page = page_of(Posterior(reversible.problem, searched))
+    assert dict(page.facts)["algorithm"].startswith("GMJMCMC, 4 chains")
+    assert all(line.mcse is None and line.r_hat is None for line in page.features)
+    assert "R-hat" not in page.text()
+    assert not {"library", "unvisited", "acceptance"} & dict(page.facts).keys()
+    covariates = summarise(sampled)
+    assert dict(covariates.facts)["algorithm"].startswith("MJMCMC, 4 chains, 400")
+    assert all(line.r_hat is None for line in covariates.features)
+
+
+def test_r_hat_in_words() -> None:
+    for value, words in ((1.0, "1.000"), (float("nan"), "-"), (float("inf"), "inf"), (None, "")):
+        assert FeatureLine("x", 0.5, 0.1, r_hat=value).mixing == words
+
+
+def test_long_laws_leave_room_for_r_hat(reversible: Posterior) -> None:
+    page = page_of(reversible)
+    wide = tuple(replace(line, name=line.name + "*sin(x2)" * 12, probability=1.0) for line in page.features)
+    lines = replace(page, features=wide).text().splitlines()
+    assert max(len(line) for line in lines) <= WIDTH
+    assert any("…" in line for line in lines)
 
 
 class FakeArviz(ModuleType):

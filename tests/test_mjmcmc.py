@@ -20,7 +20,7 @@ from modejump.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import diagnose
 from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mixture import Mixture
+from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.runner import FIRST_CAPACITY, MAX_BATCHES, Runner
@@ -37,8 +37,10 @@ def check_frequencies(result: SamplerResult, exact: np.ndarray) -> None:
     """Every frequency within Monte Carlo error of the exact probability, all terms together at the level."""
     assert result.batch_means is not None
     error = diagnose(result.batch_means, result.batch_length).mcse
-    # A term that hardly ever moved shows no error; independent draws would have at least this one.
-    error = np.maximum(error, np.sqrt(exact * (1.0 - exact) / result.steps))
+    # A term that hardly ever moved shows no error. Its stays last until a flip tries it again, and flips try the
+    # terms that look certain least: about every K / (share of flips * uniform share) steps.
+    independent = result.steps * DEFAULT_WEIGHTS["flip"] * UNIFORM_SHARE / (2.0 * len(exact))
+    error = np.maximum(error, np.sqrt(exact * (1.0 - exact) / independent))
     bound = norm.isf(LEVEL / (2 * len(exact)))
     assert (np.abs(inclusion(result) - exact) <= bound * error + 1e-12).all()
 

@@ -118,7 +118,7 @@ def test_flip_weights_follow_the_uncertainty() -> None:
 @pytest.mark.parametrize("terms", [2, 5, 40])
 def test_partner_tables_hold_their_own_ratio(terms: int) -> None:
     problem = twin.one_column_each(terms, terms, rows=60)
-    partner, cdf, ratio = partner_tables(problem)
+    partner, cdf, ratio = partner_tables(problem.data.gram, problem.data.first)
     moves = Mixture().compile(problem)
     matrix = twin.transition_matrix(moves)
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-12)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,26 @@ def exact() -> Posterior:
 
 
 @pytest.fixture(scope="module")
+def reversible(exact: Posterior) -> Posterior:
+    """As from reversible chains over features."""
+    result = lazy_chains(exact.problem, exact.result, np.random.default_rng(70))
+    visits = result.models.visits
+    chains = np.minimum(visits, np.arange(len(visits)) % 3)
+    return Posterior(
+        exact.problem,
+        replace(
+            result,
+            algorithm="rgmjmcmc",
+            models=replace(result.models, chains=chains),
+            chain_best=np.array([3.0, 2.0, 3.0, 1.0]),
+            library=17,
+            library_share=0.75,
+            population_moves={"population": (1000, 20, 300), "population-small": (0, 0, 0)},
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
 def sampled(exact: Posterior) -> Posterior:
     return Posterior(exact.problem, lazy_chains(exact.problem, exact.result, np.random.default_rng(62)))
 
@@ -50,6 +72,10 @@ def same_answers(a: Posterior, b: Posterior) -> None:
     assert (a.best_model(), a.median_model()) == (b.best_model(), b.median_model())
     assert (a.problem.names, a.problem.always_in) == (b.problem.names, b.problem.always_in)
     assert a.steps_per_second == b.steps_per_second
+    for name in ("algorithm", "acceptance", "population_moves", "library", "restarts"):
+        assert getattr(a.result, name) == getattr(b.result, name), name
+    for name in ("unvisited", "library_share"):
+        assert np.array_equal(getattr(a.result, name), getattr(b.result, name), equal_nan=True), name
     rng = np.random.default_rng(63)
     wanted = a.problem.data.base - int(a.problem.intercept)
     rows = rng.normal(size=(6, a.problem.n_columns)), rng.normal(size=(6, wanted))
@@ -64,7 +90,7 @@ def same_answers(a: Posterior, b: Posterior) -> None:
         assert a.log_marginal_likelihood(features) == pytest.approx(b.log_marginal_likelihood(features), rel=1e-12)
 
 
-@pytest.mark.parametrize("which", ["exact", "sampled"])
+@pytest.mark.parametrize("which", ["exact", "sampled", "reversible"])
 def test_a_run_comes_back(which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     posterior: Posterior = request.getfixturevalue(which)
     extra = {"table": {"columns": ["x1", "x2"], "levels": [1.5, None, "ü"]}}
@@ -75,6 +101,7 @@ def test_a_run_comes_back(which: str, tmp_path: Path, request: pytest.FixtureReq
     # Again from what was loaded: nothing is lost on the way.
     save_run(loaded, tmp_path / "again")
     same_answers(posterior, load_run(tmp_path / "again")[0])
+    assert np.array_equal(loaded.result.models.chains, posterior.result.models.chains)
 
 
 @pytest.mark.parametrize("name", sorted(COEF_PRIORS))
@@ -195,8 +222,41 @@ def test_files_for_people(sampled: Posterior, tmp_path: Path) -> None:
     models = pd.read_csv(tmp_path / "models.csv", keep_default_na=False)
     assert models["features"][0] == " + ".join(sampled.best_model())
     about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    assert about["format_version"] == 1
+    assert about["format_version"] == 2
     assert about["verdict"]["level"] == sampled.verdict.level
+
+
+def test_cut_tables_leave_the_unvisited_mass_as_it_was(
+    reversible: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = reversible.result
+    assert 0.0 < result.unvisited < 1.0
+    for step, stored in enumerate((5, 2)):
+        monkeypatch.setattr(storage, "STORED_MODELS", stored)
+        save_run(reversible, tmp_path / str(step))
+        loaded, _ = load_run(tmp_path / str(step))
+        assert len(loaded.result.models) == len(loaded.result.models.chains) == stored
+        assert loaded.result.forgotten_shared > 0
+        # The second is cut from what the first one kept.
+        assert loaded.result.unvisited == pytest.approx(result.unvisited, abs=1e-12)
+        assert loaded.verdict == reversible.verdict
+        reversible = loaded
+
+
+def test_files_of_the_first_format_are_read(sampled: Posterior, tmp_path: Path) -> None:
+    save_run(sampled, tmp_path)
+    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files if name != "models_chains"}
+    np.savez_compressed(tmp_path / "posterior.npz", allow_pickle=False, **arrays)
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    about["format_version"] = 1
+    about["digest"] = hashlib.sha256((tmp_path / "posterior.npz").read_bytes()).hexdigest()
+    for name in ("library", "library_share", "population_moves", "forgotten_shared"):
+        del about["result"][name]
+    (tmp_path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    loaded, _ = load_run(tmp_path)
+    same_answers(sampled, loaded)
+    assert not loaded.result.models.chains.any()
 
 
 def test_writing_twice_gives_the_same_bytes(exact: Posterior, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from brute import brute_force, lazy_chains, small_problem
 
 from modejump.posterior import Posterior, Verdict, verdict
 from modejump.problem import Problem
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import ModelTable, SamplerResult
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +160,74 @@ def test_everything_at_once_is_at_most_four_sentences(problem: Problem, chains: 
     text = verdict(Posterior(problem, with_means(chains, means, finished=False)))
     assert text.level == "bad"
     assert sentences(text) == 4
+    # And five where the mass outside of the visited models is known.
+    counted = replace(with_means(chains, means, finished=False), models=with_alone(chains, 0.3))
+    assert sentences(verdict(Posterior(problem, counted))) == 5
+
+
+def with_alone(chains: SamplerResult, share: float) -> ModelTable:
+    """The table of models with so large a share of the steps in models of one chain, those of all chains apart."""
+    visits = np.zeros_like(chains.models.visits)
+    visits[1] = round(share * chains.steps)
+    visits[0] = chains.steps - visits[1]
+    return replace(chains.models, visits=visits, chains=np.where(np.arange(len(visits)) == 1, 1, 4))
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "to hold less than 0.1% of the posterior."),
+        (0.032, "to hold 3.2% of the posterior."),
+        (0.2, "to hold 20% of the posterior: probabilities of single models suffer from that, frequencies of terms do"),
+        (0.999, "to hold more than 99% of the posterior: probabilities of single models suffer"),
+    ],
+)
+def test_unvisited_mass_is_told_and_frequencies_stand(
+    problem: Problem, chains: SamplerResult, share: float, words: str
+) -> None:
+    text = verdict(Posterior(problem, replace(chains, models=with_alone(chains, share))))
+    assert text.level == "good"
+    assert f"Models that no chain visited are estimated {words}" in text
+    assert sentences(text) == 3
+
+
+def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(
+    problem: Problem, chains: SamplerResult
+) -> None:
+    renormalised = chains.renormalised.copy()
+    renormalised[2] = abs(renormalised[2] - 0.3)
+    found = replace(chains, models=with_alone(chains, 0.97), renormalised=renormalised)
+    text = verdict(Posterior(problem, found))
+    assert text.level == "doubtful"
+    assert "frequencies disagree" in text and "97%" in text
+
+
+@pytest.mark.parametrize(("share", "level"), [(0.0, "good"), (0.04, "good"), (0.06, "doubtful"), (1.0, "doubtful")])
+def test_reversible_chains_are_judged_by_what_they_did_not_visit(
+    problem: Problem, chains: SamplerResult, share: float, level: str
+) -> None:
+    found = replace(
+        chains, algorithm="rgmjmcmc", models=with_alone(chains, share), chain_best=np.array([5.0, 4.0, 3.0, 1.0])
+    )
+    text = verdict(Posterior(problem, found))
+    assert text.level == level
+    # The best model of each chain is not what frequencies are judged by.
+    assert "reached the best model" not in text
+    assert "frequencies agree" in text and "R-hat is at most" in text and sentences(text) == 3
+    assert ("perhaps with laws that were not met; run longer" in text) == (level == "doubtful")
+
+
+def test_reversible_chains_that_sit_apart_are_bad(problem: Problem, chains: SamplerResult) -> None:
+    means = np.array(chains.batch_means)
+    means[:2, :, 3], means[2:, :, 3] = 0.2, 0.8
+    found = with_means(chains, means, algorithm="rgmjmcmc", chain_best=np.full(4, 5.0))
+    assert verdict(Posterior(problem, found)).level == "bad"
+
+
+def test_reversible_chains_without_a_step_have_nothing_to_judge(problem: Problem, chains: SamplerResult) -> None:
+    nothing = with_means(chains, np.empty((4, 0, 5)), steps=0, algorithm="rgmjmcmc", chain_best=np.full(4, 5.0))
+    text = verdict(Posterior(problem, nothing))
+    assert text.level == "bad" and text.startswith("No sampling step was recorded")
 
 
 @pytest.mark.parametrize(

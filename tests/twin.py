@@ -207,7 +207,7 @@ def propose(which: int, model: Model, moves: Moves, rng: Stream) -> tuple[list[i
     if which == FLIP:
         return [rng.alias(moves.threshold, moves.alias)], 0.0
     if which == MULTI:
-        return _propose_multi(k, rng), 0.0
+        return _propose_multi(k, moves, rng), 0.0
     if which == SWAP:
         if size in (0, k):
             return [], 0.0
@@ -225,14 +225,14 @@ def propose(which: int, model: Model, moves: Moves, rng: Stream) -> tuple[list[i
     return [model.order[rng.below(size)]], math.log(size) - math.log(k - size + 1)
 
 
-def _propose_multi(k: int, rng: Stream) -> list[int]:
-    """Two to four distinct terms, or as many as there are."""
+def _propose_multi(k: int, moves: Moves, rng: Stream) -> list[int]:
+    """Two to four distinct terms, or as many as there are, by the weights of the terms."""
     if k < 2:
         return []
     count = 2 + rng.below(min(MAX_FLIPS, k) - 1)
     flips: list[int] = []
     while len(flips) < count:
-        t = rng.below(k)
+        t = rng.alias(moves.threshold, moves.alias)
         if t not in flips:
             flips.append(t)
     return flips

@@ -138,6 +138,52 @@ def demo(
     run_demo(name, plot)
 
 
+@app.command()
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler or accuracy.")],
+    protocol: Annotated[
+        str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
+    ] = None,
+    spelling: Annotated[str | None, typer.Option(help="Prior of mass: canonical or trees.")] = None,
+    algorithm: Annotated[str, typer.Option(metavar="A,B", help="rgmjmcmc, gmjmcmc; accuracy: mjmcmc too.")] = "",
+    threads: Annotated[str, typer.Option(metavar="1,4,16", help="Chains merged in a run.")] = "",
+    runs: Annotated[int | None, typer.Option(help="Runs of each kind: 100, or 5 for accuracy.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Of each run: paper, or seconds=S on one core.")] = None,
+    seconds: Annotated[str, typer.Option(metavar="0.5,1,2,5", help="Times of the runs of accuracy.")] = "",
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Exoplanets (CSV); accuracy: or a directory with crime.csv too.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for all cores.")] = 1,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of rows and runs; a later call goes on from it.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture of accuracy.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+) -> None:
+    """Repeat a published experiment and set its figures beside ours, or measure errors against exact posteriors."""
+    from modejump.commands.reproduce import ReproduceOptions, run_reproduce
+
+    run_reproduce(
+        ReproduceOptions(
+            experiment,
+            protocol,
+            spelling,
+            _split(algorithm),
+            _split(threads),
+            runs,
+            budget,
+            _split(seconds),
+            data,
+            jobs,
+            seed,
+            json,
+            plot,
+            quiet,
+        )  # fmt: skip
+    )
+
+
 def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 

@@ -79,7 +79,7 @@ def _discover(console: Console, name: str, plot: Path | None) -> None:
 
     demo = LAWS[name]
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     planets = simulate_planets(250)
     X, y = planets.drop(columns=demo.target), planets[demo.target]
     train, test = slice(0, 200), slice(200, 250)
@@ -101,7 +101,7 @@ def _discover(console: Console, name: str, plot: Path | None) -> None:
     _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN --transforms sin,troot")
 
 
-def _check_plot(path: Path) -> None:
+def check_plot(path: Path) -> None:
     """Refuse a plot that could not be written before the work, and not after it."""
     from modejump.plots.style import import_pyplot
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from modejump.posterior.posterior import Posterior
 from modejump.problem import Problem
+from modejump.samplers.result import SamplerResult
 
 WIDTH = 88
 BAR = 24
@@ -23,12 +24,16 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 @dataclass(frozen=True)
 class FeatureLine:
-    """One term: its inclusion probability and, where it was sampled, the Monte Carlo standard error."""
+    """One term: its inclusion probability and, where it was sampled, the Monte Carlo standard error.
+
+    ``r_hat`` is None where the page does not show it, and NaN for a term that never changed.
+    """
 
     name: str
     probability: float
     mcse: float | None
     aliases: tuple[str, ...] = ()
+    r_hat: float | None = None
 
     @property
     def also(self) -> str:
@@ -44,6 +49,13 @@ class FeatureLine:
             return f"{self.probability:.4f}"
         error = "?" if np.isnan(self.mcse) else f"{self.mcse:.4f}"
         return f"{self.probability:.4f} ± {error}"
+
+    @property
+    def mixing(self) -> str:
+        """R-hat; a dash for a term that never changed, empty where the page does not show it."""
+        if self.r_hat is None:
+            return ""
+        return "-" if np.isnan(self.r_hat) else f"{self.r_hat:.3f}"
 
 
 @dataclass(frozen=True)
@@ -118,14 +130,17 @@ class Summary:
         return "\n".join(lines)
 
     def _feature_lines(self) -> list[str]:
+        mixing = any(f.mixing for f in self.features)
+        room = WIDTH - (27 if mixing else 20)
         # Laws are long: where they need the room, the bars give it.
         longest = max([len("feature"), *(len(f.name) for f in self.features)])
-        width = BAR if longest <= WIDTH - BAR - 20 else BAR // 2
-        wide = min(longest, WIDTH - width - 20)
+        width = BAR if longest <= room - BAR else BAR // 2
+        wide = min(longest, room - width)
         values = max([len("probability"), *(len(f.value) for f in self.features)])
-        lines = [f"{'feature':<{wide}}  {'probability':>{values}}"]
+        lines = [f"{'feature':<{wide}}  {'probability':>{values}}" + ("  R-hat" if mixing else "")]
         for f in self.features:
-            lines.append(f"{shorten(f.name, wide):<{wide}}  {f.value:>{values}}  {bar(f.probability, width)}".rstrip())
+            number = f"{f.value:>{values}}" + (f"  {f.mixing:>5}" if mixing else "")
+            lines.append(f"{shorten(f.name, wide):<{wide}}  {number}  {bar(f.probability, width)}".rstrip())
             lines += textwrap.wrap(f.also, WIDTH, initial_indent="    ", subsequent_indent="    ")
         if self.more_features:
             lines.append(f"... and {self.more_features} more")
@@ -143,7 +158,7 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summ
         How many of each to list.
     """
     table = posterior.inclusion
-    searched = posterior.result.chain_best is not None
+    searched = posterior.result.algorithm == "gmjmcmc"
     mcse = [None] * len(table) if posterior.exact or searched else table["mcse"].tolist()
     rows = list(zip(table.index.tolist(), table["probability"].tolist(), mcse))
     leading = posterior.models(models)
@@ -190,7 +205,11 @@ def summarise_laws(
     facts = dict(page.facts)
     facts["data"] = f"{_observations(posterior.problem)}, {count(covariates)} covariates"
     facts["models"] = prior
-    lines = tuple(dataclasses.replace(line, aliases=aliases.get(line.name, ())) for line in page.features)
+    sampled = posterior.inclusion["r_hat"].to_dict() if posterior.diagnostics is not None else {}
+    lines = tuple(
+        dataclasses.replace(line, aliases=aliases.get(line.name, ()), r_hat=sampled.get(line.name))
+        for line in page.features
+    )
     return dataclasses.replace(
         page, facts=tuple(facts.items()), features=lines, equation=equation, title="Bayesian search for laws"
     )
@@ -198,34 +217,63 @@ def summarise_laws(
 
 def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
+    more: list[tuple[str, str]] = []
     always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
     data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
     if problem.n_columns > problem.n_terms:
         data += f" ({count(problem.n_columns)} columns)"
     data += f"; always in: {', '.join(always)}" if always else "; no intercept"
-    if result.chain_best is not None:
+    if result.algorithm == "gmjmcmc":
+        chains = 1 if result.chain_best is None else len(result.chain_best)
         how = (
-            f"GMJMCMC, {_plural(len(result.chain_best), 'chain')}, {_plural(result.populations, 'population')}, "
+            f"GMJMCMC, {_plural(chains, 'chain')}, {_plural(result.populations, 'population')}, "
             f"{_plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {_plural(result.n_models, 'model')} of "
             f"{_plural(problem.n_terms, 'law')} kept"
         )
+    elif result.algorithm == "rgmjmcmc":
+        how = f"RGMJMCMC, {_chains(result)}; {_plural(result.n_models, 'model')} of {_plural(problem.n_terms, 'law')}"
+        more = _reversible_facts(result)
     elif result.exact:
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
-        chains = 1 if result.batch_means is None else len(result.batch_means)
-        how = (
-            f"MJMCMC, {chains} chain{'s' if chains > 1 else ''}, {count(result.steps)} steps after "
-            f"{count(result.warmup_steps)} of warm-up, {result.warmup_seconds + result.seconds:.3g} s; "
-            f"{count(result.n_models)} distinct models evaluated"
-        )
+        how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
     g = problem.data.par[0] if problem.coef_prior.name == "g" else None
     return (
         ("data", data),
         ("coefficients", describe_prior(problem.coef_prior, g=g)),
         ("models", describe_prior(problem.model_prior)),
         ("algorithm", how),
+        *more,
         *(("note", note) for note in result.notes),
     )
+
+
+def _chains(result: SamplerResult) -> str:
+    """Chains, steps and time of a sampler."""
+    chains = 1 if result.batch_means is None else len(result.batch_means)
+    return (
+        f"{_plural(chains, 'chain')}, {count(result.steps)} steps after {count(result.warmup_steps)} of warm-up, "
+        f"{result.warmup_seconds + result.seconds:.3g} s"
+    )
+
+
+def _reversible_facts(result: SamplerResult) -> list[tuple[str, str]]:
+    """What only reversible sampling of features has to tell: library, unvisited mass, acceptance."""
+    library = _plural(result.library, "feature")
+    if not np.isnan(result.library_share):
+        library += f", which hold the whole model at {result.library_share:.1%} of the steps"
+    facts = [("library", library)]
+    if not np.isnan(result.unvisited):
+        facts.append(("unvisited", f"{result.unvisited:.2g} of the posterior mass, by leaving out one chain at a time"))
+    rates = [f"{name} {_rate(accepted, tried)}" for name, (tried, accepted) in result.acceptance.items()]
+    for name, (tried, changed, missed) in result.population_moves.items():
+        lost = f" ({_rate(missed, tried)} without a way back)" if tried else ""
+        rates.append(f"{name} {_rate(changed, tried)}{lost}")
+    return [*facts, ("acceptance", ", ".join(rates))] if rates else facts
+
+
+def _rate(part: int, whole: int) -> str:
+    return f"{part / whole:.2g}" if whole else "untried"
 
 
 def _observations(problem: Problem) -> str:

@@ -195,6 +195,21 @@ def intern(ar, kind, code, m):
 
 
 @kernel
+def truncate(ar, count, children):
+    """Forget every feature from number ``count`` on, last come first gone, so that no search path is broken."""
+    index, keys = ar.slots, ar.key
+    mask = np.uint64(len(index) - 1)
+    for f in range(ar.num[COUNT] - 1, count - 1, -1):
+        at = keys[f] & mask
+        while index[at] != f + 1:
+            at = (at + np.uint64(1)) & mask
+        index[at] = 0
+    ar.num[COUNT] = count
+    ar.num[CHILDREN] = children
+    ar.num[FULL] = 0
+
+
+@kernel
 def covariate(ar, column):
     """The feature of a column."""
     return intern(ar, np.int64(COVARIATE), column, np.int64(0))

@@ -46,6 +46,7 @@ class SpaceArrays(NamedTuple):
 
     transforms: np.ndarray  # int64: codes of G
     cumulative: np.ndarray  # float64 (10,): cumulative weights of the operators
+    edit_weight: np.ndarray  # float64 (10,): weights of the edits among themselves
     max_depth: int
     max_width: int
     max_complexity: int

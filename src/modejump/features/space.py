@@ -24,6 +24,7 @@ EDIT_WEIGHTS = {
     "strip": 0.10,
     "wrap": 0.10,
 }
+NEED_TRANSFORM = ("modification", "projection", "swap_function", "strip", "wrap")
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Space:
         weights = {name: (1.0 - self.edits) * w for name, w in weights.items()}
         weights |= {name: self.edits * w for name, w in EDIT_WEIGHTS.items()}
         if not any_transform:
-            for name in ("modification", "projection", "swap_function", "strip", "wrap"):
+            for name in NEED_TRANSFORM:
                 weights[name] = 0.0
         total = sum(weights.values())
         if total <= 0:
@@ -110,9 +111,11 @@ class Space:
     def compile(self, codes: list[int], n_columns: int) -> SpaceArrays:
         """The space for compiled code, with the codes of G."""
         weights = self.operator_weights(bool(codes))
+        edits = {name: w for name, w in EDIT_WEIGHTS.items() if codes or name not in NEED_TRANSFORM}
         return SpaceArrays(
             np.array(codes, dtype=np.int64),
             np.cumsum([weights[name] for name in OPERATORS]),
+            np.array([edits.get(name, 0.0) for name in OPERATORS]) / sum(edits.values()),
             int(self.depth),
             int(self.width),
             int(self.complexity),

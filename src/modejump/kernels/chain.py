@@ -59,7 +59,7 @@ def new_record(n_terms: int) -> Record:
 
 
 @kernel
-def _note_flip(rec, st, t):
+def note_flip(rec, st, t):
     """Term t is about to flip: close or open its sojourn."""
     if st.member[t]:
         rec.inside[t] += rec.clock[CLOCK] - rec.since[t]
@@ -68,7 +68,7 @@ def _note_flip(rec, st, t):
 
 
 @kernel
-def _note_leave(rec, st, store):
+def note_leave(rec, st, store):
     """The chain is about to leave its model: count the visits."""
     stay = rec.clock[CLOCK] - rec.clock[ENTERED]
     if st.num[ENTRY] >= 0:
@@ -80,14 +80,14 @@ def _note_leave(rec, st, store):
 
 
 @kernel
-def _note_difference(rec, st, other):
+def note_difference(rec, st, other):
     """Every term in which two models differ is about to flip."""
     for w in range(len(st.words)):
         diff = st.words[w] ^ other.words[w]
         t = 64 * w
         while diff != 0:
             if diff & np.uint64(1):
-                _note_flip(rec, st, t)
+                note_flip(rec, st, t)
             diff >>= np.uint64(1)
             t += 1
 
@@ -102,9 +102,9 @@ def local_step(which, data, ch, moves):
     value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, m)
     if not accept(ch.rng, value - st.val[LOG_POSTERIOR] + log_ratio):
         return False
-    _note_leave(ch.record, st, ch.store)
+    note_leave(ch.record, st, ch.store)
     for i in range(m):
-        _note_flip(ch.record, st, ch.flips[i])
+        note_flip(ch.record, st, ch.flips[i])
     flip_all(data, st, ch.work, ch.flips, m)
     st.val[LOG_POSTERIOR] = value
     st.num[ENTRY] = entry_of
@@ -121,8 +121,8 @@ def jump_step(which, data, ch, moves):
         return False
     if ch.forward.num[OVERFLOW] or ch.backward.num[OVERFLOW]:
         return False
-    _note_leave(ch.record, st, ch.store)
-    _note_difference(ch.record, st, ch.forward)
+    note_leave(ch.record, st, ch.store)
+    note_difference(ch.record, st, ch.forward)
     copy_state(ch.forward, st)
     return True
 
@@ -150,7 +150,7 @@ def draw_kernel(moves, rng):
 def close_sojourns(ch):
     """Close the batch: add the sojourns that are still open."""
     st, rec = ch.state, ch.record
-    _note_leave(rec, st, ch.store)
+    note_leave(rec, st, ch.store)
     inside, since, order = rec.inside, rec.since, st.order
     now = rec.clock[CLOCK]
     for i in range(st.num[SIZE]):

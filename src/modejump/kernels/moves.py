@@ -43,11 +43,11 @@ def accept(rng, log_ratio):
 
 
 @kernel
-def _draw_distinct(rng, k, m, out):
-    """m distinct terms, uniformly."""
+def _draw_distinct(moves, rng, m, out):
+    """m distinct terms by the frozen weights of the terms, whatever the model."""
     i = 0
     while i < m:
-        t = below(rng, k)
+        t = draw_alias(rng, moves.threshold, moves.alias)
         fresh = True
         for j in range(i):
             if out[j] == t:
@@ -58,14 +58,17 @@ def _draw_distinct(rng, k, m, out):
 
 
 @kernel
-def _propose_multi(st, rng, flips):
-    """Flip two to four terms chosen uniformly: symmetric."""
+def _propose_multi(st, moves, rng, flips):
+    """Flip two to four terms drawn from a fixed distribution: symmetric.
+
+    By their weights, because two modes differ in terms that are uncertain.
+    """
     k = len(st.member)
     most = min(MAX_FLIPS, k)
     if most < 2:
         return 0, 0.0
     m = 2 + below(rng, most - 1)
-    _draw_distinct(rng, k, m, flips)
+    _draw_distinct(moves, rng, m, flips)
     return m, 0.0
 
 
@@ -124,7 +127,7 @@ def propose(which, st, moves, rng, flips):
         flips[0] = draw_alias(rng, moves.threshold, moves.alias)
         return 1, 0.0
     if which == MULTI:
-        return _propose_multi(st, rng, flips)
+        return _propose_multi(st, moves, rng, flips)
     if which == SWAP:
         return _propose_swap(st, rng, flips)
     if which == PARTNER:

@@ -112,14 +112,17 @@ def copy_kept(old_store, new_store, keep, moved):
 
 @entry
 def merge_into(target_store, source_store):
-    """Add the entries of one store to another, summing visits of models that both hold."""
+    """Add the entries of one store to another, summing visits of models that both hold; where each one went."""
     target, source = handle(target_store), handle(source_store)
-    for e in range(source.num[COUNT]):
+    went = np.empty(source.num[COUNT], np.int64)
+    for e in range(len(went)):
         at = probe(target, source.hash[e], source.words[e])
         if at < 0:
             at = insert(target, source.hash[e], source.words[e], source.log_posterior[e])
         target.visits[at] += source.visits[e]
+        went[e] = at
     target.num[FORGOTTEN] += source.num[FORGOTTEN]
+    return went
 
 
 def resize(store: ModelStore, capacity: int, keep: np.ndarray | None = None) -> tuple[ModelStore, np.ndarray]:

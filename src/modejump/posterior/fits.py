@@ -54,8 +54,8 @@ class Fit(NamedTuple):
 def model_probabilities(result: SamplerResult) -> np.ndarray:
     """Valid estimate of each kept model's probability: exact after enumeration, otherwise by frequency.
 
-    After a search among features, and without any sampling step (a run stopped in warm-up), the probabilities
-    are renormalised over what was evaluated.
+    After a search among features that does not sample, and without any sampling step (a run stopped in warm-up),
+    the probabilities are renormalised over what was evaluated.
     """
     if result.counted:
         return result.models.visits / result.steps

@@ -73,7 +73,7 @@ class Posterior:
         """Valid estimate of each inclusion probability, in the order of ``problem.names``.
 
         Exact after enumeration, otherwise the frequency; renormalised where not one batch was sampled, and
-        after a search among features.
+        after a search among features that does not sample.
         """
         return self.renormalised if self.frequency is None else self.frequency
 

@@ -33,7 +33,7 @@ from modejump.problem import Columns, Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
 
 FORMAT = "modejump run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 JSON_NAME, ARRAYS_NAME = "run.json", "posterior.npz"
 # Leading models written, besides those that prediction uses.
 STORED_MODELS = 10_000
@@ -98,6 +98,8 @@ def _write(path: Path, content: bytes) -> None:
 def _about(posterior: Posterior) -> dict[str, Any]:
     """Everything that is not an array."""
     problem, result = posterior.problem, posterior.result
+    cut = result.models.visits[STORED_MODELS:]
+    cut_shared = cut[result.models.chains[STORED_MODELS:] >= 2]
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -117,7 +119,12 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             if name != "models" and not isinstance(value, np.ndarray)
         }
         # Models beyond the bound count as forgotten in what is loaded.
-        | {"forgotten_visits": int(result.forgotten_visits + result.models.visits[STORED_MODELS:].sum())},
+        | {
+            "forgotten_visits": int(result.forgotten_visits + cut.sum()),
+            "forgotten_shared": int(result.forgotten_shared + cut_shared.sum()),
+            # JSON has no NaN.
+            "library_share": None if np.isnan(result.library_share) else float(result.library_share),
+        },
         "verdict": {"level": posterior.verdict.level, "text": str(posterior.verdict)},
     }
 
@@ -270,6 +277,10 @@ def _result(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Sampl
     table = ModelTable(**_with_prefix(arrays, "models_"))
     fields: dict[str, Any] = {**about, **_with_prefix(arrays, "result_")}
     fields["acceptance"] = {name: (int(a), int(b)) for name, (a, b) in about["acceptance"].items()}
+    # Files of format 1 know nothing of libraries, nor of the chains that visited a model.
+    moves, share = about.get("population_moves", {}), about.get("library_share")
+    fields["population_moves"] = {name: (int(a), int(b), int(c)) for name, (a, b, c) in moves.items()}
+    fields["library_share"] = float("nan") if share is None else float(share)
     fields["notes"] = tuple(about["notes"])
     return SamplerResult(models=table, **fields)
 

@@ -25,12 +25,14 @@ COARSE = 0.01
 # Frequency and renormalised estimates further apart than this, and than four Monte Carlo errors, disagree.
 DISAGREE = 0.05
 _ERRORS = 4.0
+# Posterior mass outside of the visited models above this is worth a warning.
+UNVISITED = 0.05
 # Chains whose best models differ by less than this in log posterior have found the same, rounding apart.
 SAME_BEST = 1e-3
 
 
 class Verdict(str):
-    """A verdict: text of one to four sentences, with ``level`` "exact", "good", "doubtful" or "bad"."""
+    """A verdict: text of one to five sentences, with ``level`` "exact", "good", "doubtful" or "bad"."""
 
     level: str
 
@@ -55,15 +57,17 @@ def verdict(posterior: Posterior) -> Verdict:
         other and with the renormalised estimate; "doubtful" where R-hat exceeds 1.01, a Monte Carlo error
         exceeds 0.01, the two estimates differ by more than 0.05 and four Monte Carlo errors, or the run was
         interrupted; "bad" where chains sit apart (R-hat above 1.05) or nothing was sampled. Terms that are
-        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat. A search among
-        features is "good" where two chains or more reached the best model, and "doubtful" otherwise.
+        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat. Reversible chains
+        over features are judged in the same way, and are "doubtful" as well where models that no chain visited
+        may hold more than 0.05 of the posterior. A search among features that does not sample is "good" where
+        two chains or more reached the best model, and "doubtful" otherwise.
     """
     result = posterior.result
     if result.exact:
         all_models = f"All {_count(result.n_models)} models were"
         start = "The only possible model was" if result.n_models == 1 else all_models
         return Verdict(f"{start} evaluated: the probabilities are exact.", "exact")
-    if result.chain_best is not None:
+    if result.algorithm == "gmjmcmc" and result.chain_best is not None:
         return _search(result.chain_best, result.n_models, result.finished)
     d = posterior.diagnostics
     if d is None:
@@ -77,6 +81,7 @@ def verdict(posterior: Posterior) -> Verdict:
         _agreement(posterior, d),
         _chains(d, names),
         _constant(d, names),
+        _outside(result.unvisited, result.algorithm),
         _unfinished(result.finished),
     ]
     level = max((level for _, level in parts), key=LEVELS.index)
@@ -185,6 +190,34 @@ def _constant(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
         f"{_list(names, sure)} {verb} in the model at every step: probability 1, without variation.",
         "good",
     )
+
+
+def _outside(unvisited: float, algorithm: str) -> tuple[str, str]:
+    """Mass of the models that no chain visited.
+
+    Over a fixed list of terms it leaves the level alone. Every term has its frequency, and R-hat and the Monte
+    Carlo error judge that directly: in a wide, flat posterior hardly a model is visited twice, and frequencies are
+    right all the same. What is lost are probabilities of single models and renormalised estimates, and where these
+    go astray they disagree with the frequencies, which is judged above. Over features it is another matter: what
+    was not visited may hold features that nobody has met, which have no row in any table and no R-hat to warn.
+    """
+    if np.isnan(unvisited):
+        return "", "good"
+    start = f"Models that no chain visited are estimated to hold {_percent(unvisited)} of the posterior"
+    if unvisited <= UNVISITED:
+        return f"{start}.", "good"
+    if algorithm == "mjmcmc":
+        return f"{start}: probabilities of single models suffer from that, frequencies of terms do not.", "good"
+    return f"{start}, perhaps with laws that were not met; run longer.", "doubtful"
+
+
+def _percent(share: float) -> str:
+    """A share for reading, never rounded to nothing or to everything."""
+    if share < 0.001:
+        return "less than 0.1%"
+    if share > 0.99:
+        return "more than 99%"
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
 
 
 def _unfinished(finished: bool) -> tuple[str, str]:

@@ -151,20 +151,67 @@ def gmjmcmc(
         raise InputError("GMJMCMC has no Monte Carlo error: give steps or seconds instead of mcse.")
     if budget.warmup is not None:
         raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
-    root = fresh_sequence(seed)
-    seeds = root.spawn(chains)
-    GeneticChain(problem, seeds[0], steps=STEPS, patience=PATIENCE).run(0)
+    prime_search(problem)
     began = time.perf_counter()
-    populations = max(1, -(-budget.sampling_steps() // STEPS))
-    # The chains that run at the same time share the memory for columns.
-    memory = budget.memory // min(workers, chains)
-    share = None if budget.seconds is None else budget.seconds * min(workers, chains) / chains
+    outcomes = search_features(
+        problem,
+        fresh_sequence(seed).spawn(chains),
+        populations=max(1, -(-budget.sampling_steps() // STEPS)),
+        seconds=budget.seconds,
+        memory=budget.memory,
+        workers=workers,
+        progress=progress,
+    )
+    return _discovery(problem, outcomes, time.perf_counter() - began)
+
+
+def prime_search(problem: FeatureProblem) -> None:
+    """Compile, or load from the cache, before any clock runs."""
+    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
+
+
+def search_features(
+    problem: FeatureProblem,
+    seeds: Sequence[np.random.SeedSequence],
+    *,
+    populations: int,
+    seconds: float | None,
+    memory: int,
+    workers: int,
+    steps: int = STEPS,
+    progress: Progress | None = None,
+) -> list[Finished]:
+    """Run one chain of populations for each seed; each is run to its end before the next one of its worker begins.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seeds : sequence of SeedSequence
+        One stream for each chain.
+    populations : int
+        Populations of each chain, where no ``seconds`` are given for all chains together.
+    seconds : float, optional
+        Wall time.
+    memory : int
+        Bytes for the columns of the chains that run at the same time.
+    workers : int
+        Threads.
+    steps : int
+        MJMCMC steps in a population.
+    progress : callable, optional
+        Called with (done, total, note).
+    """
+    chains = len(seeds)
+    share = None if seconds is None else seconds * min(workers, chains) / chains
     finished: list[int] = []
 
-    def one(index: int) -> _Finished:
-        chain = GeneticChain(problem, seeds[index], steps=STEPS, patience=PATIENCE, memory=memory)
+    def one(index: int) -> Finished:
+        chain = GeneticChain(
+            problem, seeds[index], steps=steps, patience=PATIENCE, memory=memory // min(workers, chains)
+        )
         _run_chain(chain, populations, share)
-        outcome = _Finished.of(chain)
+        outcome = Finished.of(chain)
         finished.append(index)
         if progress:
             progress(len(finished), chains, f"{len(finished)} of {chains} chains")
@@ -172,14 +219,12 @@ def gmjmcmc(
 
     if workers > 1 and chains > 1:
         with ThreadPoolExecutor(workers) as pool:
-            outcomes = list(pool.map(one, range(chains)))
-    else:
-        outcomes = [one(i) for i in range(chains)]
-    return _discovery(problem, outcomes, time.perf_counter() - began)
+            return list(pool.map(one, range(chains)))
+    return [one(i) for i in range(chains)]
 
 
 @dataclass(frozen=True, eq=False)
-class _Finished:
+class Finished:
     """What is left of a chain when its arrays are gone."""
 
     collected: Collected
@@ -190,7 +235,8 @@ class _Finished:
     best: float
 
     @classmethod
-    def of(cls, chain: GeneticChain) -> _Finished:
+    def of(cls, chain: GeneticChain) -> Finished:
+        """What a chain at its end leaves behind."""
         chain.collect()
         num = chain.genetic.num
         return cls(
@@ -216,7 +262,7 @@ def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> 
 
 def _discovery(
     problem: FeatureProblem,
-    outcomes: Sequence[_Finished],
+    outcomes: Sequence[Finished],
     seconds: float,
 ) -> Discovery:
     collected: Collected = {}

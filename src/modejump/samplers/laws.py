@@ -83,7 +83,12 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool 
     return representative
 
 
-def laws_from(problem: FeatureProblem, collected: Collected, alphas: Mapping[Feature, np.ndarray]) -> Laws:
+def laws_from(
+    problem: FeatureProblem,
+    collected: Collected,
+    alphas: Mapping[Feature, np.ndarray],
+    counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
+) -> Laws:
     """Laws and models over them from collected models.
 
     Parameters
@@ -94,6 +99,8 @@ def laws_from(problem: FeatureProblem, collected: Collected, alphas: Mapping[Fea
         Log posterior of each model.
     alphas : mapping
         Coefficients inside projections.
+    counts : mapping, optional
+        Visits to each model, and the number of chains that visited it, where visits count.
     """
     y = problem.y
     weights = None if (problem.root_weight == 1.0).all() else problem.root_weight**2
@@ -106,9 +113,14 @@ def laws_from(problem: FeatureProblem, collected: Collected, alphas: Mapping[Fea
     laws = sorted(set(law_of.values()))
     where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
+    visited: dict[frozenset[Feature], tuple[int, int]] = {}
     for model, value in chosen:
         key = frozenset(law_of[f] for f in model)
         merged[key] = np.logaddexp(merged[key], value) if key in merged else value
+        visits, chains = (counts or {}).get(model, (0, 0))
+        before = visited.get(key, (0, 0))
+        # Spellings of one law by different chains are one model; nobody knows which chains they were.
+        visited[key] = (before[0] + visits, max(before[1], chains))
     log_a = problem.model_prior.log_a(problem.n)
     trees = problem.model_prior.spelling == "trees"
     selection = Problem.build(
@@ -123,10 +135,14 @@ def laws_from(problem: FeatureProblem, collected: Collected, alphas: Mapping[Fea
         intercept=intercept,
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, laws))
+    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
 
 
-def _model_table(merged: Mapping[frozenset[Feature], float], laws: Sequence[Feature]) -> ModelTable:
+def _model_table(
+    merged: Mapping[frozenset[Feature], float],
+    visited: Mapping[frozenset[Feature], tuple[int, int]],
+    laws: Sequence[Feature],
+) -> ModelTable:
     position = {f: i for i, f in enumerate(laws)}
     words = np.zeros((len(merged), max(1, -(-len(laws) // 64))), np.uint64)
     values = np.array(list(merged.values()))
@@ -134,4 +150,5 @@ def _model_table(merged: Mapping[frozenset[Feature], float], laws: Sequence[Feat
         for f in model:
             words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
     order = np.argsort(-values, kind="stable")
-    return ModelTable(words[order], values[order], np.zeros(len(values), np.int64), np.arange(len(values)))
+    visits = np.array([visited[model] for model in merged], np.int64).reshape(-1, 2)[order]
+    return ModelTable(words[order], values[order], visits[:, 0], np.arange(len(values)), visits[:, 1])

@@ -31,6 +31,8 @@ GOOD_JUMP_RATE = 0.02
 UNIFORM_SHARE = 0.25
 # Estimated inclusion probabilities are kept so far from 0 and 1.
 CERTAIN = 1e-6
+# What a partner that is never in counts beside one that always is.
+UNLIKELY = 0.02
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Mixture:
         k = problem.n_terms
         weights = self._weights(None)
         threshold, alias = alias_table(np.ones(k))
-        partner, cdf, ratio = partner_tables(problem)
+        partner, cdf, ratio = partner_tables(problem.data.gram, problem.data.first)
         return Moves(
             np.cumsum(weights / weights.sum()),
             threshold,
@@ -132,21 +134,33 @@ def flip_weights(inclusion: np.ndarray) -> np.ndarray:
     return (1.0 - UNIFORM_SHARE) * spread / spread.sum() + UNIFORM_SHARE / len(p)
 
 
-def partner_tables(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each term the terms most correlated with it, the probabilities T, and log T(j, i) - log T(i, j)."""
-    k = problem.n_terms
+def partner_tables(
+    gram: np.ndarray, first: np.ndarray, inclusion: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each term the terms most correlated with it, the probabilities T, and log T(j, i) - log T(i, j).
+
+    Parameters
+    ----------
+    gram : ndarray of shape (p, p)
+        Correlations of the columns.
+    first : ndarray of shape (K + 1,)
+        First column of each term.
+    inclusion : ndarray of shape (K,), optional
+        Estimated inclusion probabilities: partners that are likely to be in come first.
+    """
+    k = len(first) - 1
     count = min(PARTNERS, k - 1)
     if count <= 0:
         return np.zeros((k, 0), np.int64), np.zeros((k, 0)), np.zeros((k, 0))
-    first = problem.data.first
+    likely = np.ones(k) if inclusion is None else inclusion + UNLIKELY
     partner = np.empty((k, count), np.int64)
     strength = np.empty((k, count))
     for t in range(k):
-        rows = problem.data.gram[first[t] : first[t + 1]] ** 2
-        squared = np.maximum.reduceat(rows.max(axis=0), first[:-1])
+        rows = gram[first[t] : first[t + 1]] ** 2
+        squared = np.maximum.reduceat(rows.max(axis=0), first[:-1]) * likely
         squared[t] = -1.0
         best = np.argsort(-squared, kind="stable")[:count]
-        partner[t], strength[t] = best, squared[best] + 1e-3
+        partner[t], strength[t] = best, squared[best] + 1e-3 * likely[best]
     prob = strength / strength.sum(axis=1, keepdims=True)
     keys = (np.arange(k)[:, None] * k + partner).ravel()
     back = (partner * k + np.arange(k)[:, None]).ravel()

@@ -10,27 +10,22 @@ from functools import partial
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.jit import entry
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.rng import fresh_sequence
-from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore, merge_into, new_store
+from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.diagnostics import monte_carlo_error
+from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
-from modejump.samplers.runner import MAX_BATCHES, Runner, align_batches
+from modejump.samplers.runner import Runner, align_batches
+from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
 from modejump.samplers.scout import prime_scout, scout
 
 # Warm-up learns the flip weights in so many rounds.
 WARMUP_ROUNDS = 8
 # Share of a budget in seconds that goes to warm-up.
 WARMUP_SHARE = 0.2
-FIRST_BATCH = 500
-# A wanted precision is checked first after so many batches, then whenever their steps have doubled.
-FIRST_CHECK = 64
-
-Progress = Callable[[float, float, str], None]
 
 
 def mjmcmc(
@@ -97,7 +92,6 @@ class _Driver:
         self.notes: list[str] = []
         self.finished = True
         self.warmup_steps = 0
-        self.sampling_began = 0.0
         self.scouted: ModelStore | None = None
 
     def run(self) -> SamplerResult:
@@ -167,76 +161,20 @@ class _Driver:
         return list(total / steps), steps
 
     def _sample(self, moves: Moves, begun: float) -> None:
-        self.sampling_began = time.perf_counter()
-        if self.budget.seconds is not None:
-            self._sample_until(moves, begun + self.budget.seconds)
-        elif self.budget.mcse is not None:
-            self._sample_to_precision(moves, self.budget.mcse)
-        else:
-            steps = self.budget.sampling_steps()
-            for r in self.runners:
-                r.batch = max(1, min(FIRST_BATCH, steps // 64))
-            self._sample_steps(moves, steps, steps)
-
-    def _steps_done(self) -> int:
-        return self.runners[0].batch * len(self.runners[0].means)
-
-    def _report(self, done: float) -> None:
-        """Progress of sampling, with its rate so far."""
-        steps = self._steps_done() * len(self.runners)
-        rate = steps / max(time.perf_counter() - self.sampling_began, 1e-9)
-        self.progress(WARMUP_SHARE + (1 - WARMUP_SHARE) * done, 1.0, f"sampling, {rate / 1e6:.2f} million steps/s")
-
-    def _sample_steps(self, moves: Moves, target: int, total: int) -> None:
-        """Batches until each chain has made the target's number of steps."""
-        while self._steps_done() < target:
-            left = -(-(target - self._steps_done()) // self.runners[0].batch)
-            # Batches double their length when there are too many: not in the middle, or the target is overshot.
-            room = MAX_BATCHES - len(self.runners[0].means)
-            count = max(1, min(left, room, 25_000 // self.runners[0].batch))
+        def run(count: int) -> None:
             self._each(partial(Runner.run_batches, moves=moves, count=count))
-            done = min(1.0, self._steps_done() / total)
-            self._report(done)
 
-    def _sample_until(self, moves: Moves, until: float) -> None:
-        count = 1
-        start = time.perf_counter()
-        while not self.runners[0].means or time.perf_counter() < until:
-            now = time.perf_counter()
-            self._each(partial(Runner.run_batches, moves=moves, count=count))
-            spent = time.perf_counter() - now
-            if spent < 0.05:
-                count = 2 * count
-            elif spent > 0.3:
-                count = max(1, count // 2)
-            share = (time.perf_counter() - start) / max(until - start, 1e-9)
-            self._report(min(1.0, share))
-
-    def _sample_to_precision(self, moves: Moves, wanted: float) -> None:
-        target, cap = FIRST_CHECK * FIRST_BATCH, self.budget.sampling_steps()
-        while True:
-            target = min(target, cap)
-            self._sample_steps(moves, target, cap)
-            means = np.array([r.means for r in self.runners])
-            reached = float(monte_carlo_error(means).max())
-            if reached <= wanted:
-                return
-            if target >= cap:
-                self.notes.append(
-                    f"The wanted precision {wanted:g} was not reached within {cap} steps a chain "
-                    f"(largest Monte Carlo standard error {reached:.2g}); raise the cap."
-                )
-                return
-            target *= 2
+        schedule = Schedule(self.runners, run, self.progress, WARMUP_SHARE)
+        self.notes += schedule.sample(self.budget, begun)
 
     def _result(self, warmup_seconds: float, seconds: float) -> SamplerResult:
         runners = self.runners
         means = np.array([r.means for r in runners])
         scouted = [self.scouted] if self.scouted is not None else []
-        store = _merged(scouted + [r.chain.store for r in runners])
+        store, chains = merged_stores(scouted + [r.chain.store for r in runners])
         sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)
         tried = np.sum([r.chain.record.tried for r in runners], axis=0)
-        table = _table(store)
+        table = _table(store, chains)
         top = table.log_posterior[0]
         return SamplerResult(
             algorithm="mjmcmc",
@@ -259,43 +197,9 @@ class _Driver:
         )
 
 
-def _merged(stores: list[ModelStore]) -> ModelStore:
-    """One store with the models of all chains."""
-    if len(stores) == 1:
-        return stores[0]
-    total = max(1, sum(int(s.num[COUNT]) for s in stores))
-    merged = new_store(total, stores[0].words.shape[1])
-    for s in stores:
-        merge_into(merged, s)
-    return merged
-
-
-def _table(store: ModelStore) -> ModelTable:
+def _table(store: ModelStore, chains: np.ndarray) -> ModelTable:
     """The stored models of positive probability, best first."""
     count = int(store.num[COUNT])
     alive = np.flatnonzero(np.isfinite(store.log_posterior[:count]))
     order = alive[np.argsort(-store.log_posterior[alive], kind="stable")]
-    return ModelTable(store.words[order], store.log_posterior[order], store.visits[order], order)
-
-
-def renormalised_inclusion(store: ModelStore, n_terms: int) -> np.ndarray:
-    """Inclusion probabilities renormalised over the stored models."""
-    value = store.log_posterior[: int(store.num[COUNT])]
-    weight = np.exp(value - value.max())
-    return weighted_inclusion(store.words[: len(value)], weight / weight.sum(), n_terms)
-
-
-@entry
-def weighted_inclusion(words, weight, n_terms):
-    """Sum of the weights of the models that have each term."""
-    out = np.zeros(n_terms)
-    for m in range(words.shape[0]):
-        for w in range(words.shape[1]):
-            word = words[m, w]
-            t = 64 * w
-            while word != 0:
-                if word & np.uint64(1):
-                    out[t] += weight[m]
-                word >>= np.uint64(1)
-                t += 1
-    return out
+    return ModelTable(store.words[order], store.log_posterior[order], store.visits[order], order, chains[order])

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+# Samplers whose chains leave the posterior invariant, so that the share of steps in a model estimates its probability.
+COUNTED = ("mjmcmc", "rgmjmcmc")
+
 
 @dataclass(frozen=True, eq=False)
 class ModelTable:
@@ -21,12 +24,19 @@ class ModelTable:
         How many sampling steps of all chains ended in the model (0 where it was only evaluated).
     first_seen : ndarray of int64, shape (m,)
         Rank in the order of first evaluation: the scout's models, then each chain's.
+    chains : ndarray of int64, shape (m,)
+        How many chains visited the model while sampling; zeros where nobody counted, as after enumeration.
     """
 
     words: np.ndarray
     log_posterior: np.ndarray
     visits: np.ndarray
     first_seen: np.ndarray
+    chains: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.chains) == 0:
+            object.__setattr__(self, "chains", np.zeros(len(self), np.int64))
 
     def __len__(self) -> int:
         return len(self.log_posterior)
@@ -49,7 +59,7 @@ class SamplerResult:
     Attributes
     ----------
     algorithm : str
-        "enumerate", "mjmcmc" or "gmjmcmc".
+        "enumerate", "mjmcmc", "gmjmcmc" or "rgmjmcmc".
     exact : bool
         Whether all models were enumerated, so that every probability is exact.
     models : ModelTable
@@ -78,12 +88,23 @@ class SamplerResult:
         False where the run was interrupted; what is here is valid all the same.
     forgotten_visits : int
         Sampling visits to models that the memory bound dropped from ``models``.
+    forgotten_shared : int
+        How many of them are known to be visits to models that two chains or more visited: those of a table that
+        was cut after the chains had been put together. At the memory bound of a single chain nobody knows.
     notes : tuple of str
         Sentences worth telling the user, e.g. a precision that was not reached within its cap.
     chain_best : ndarray of shape (chains,) or None
         After a search among features: the highest log posterior that each chain met.
     populations, restarts : int
         After a search among features: populations of all chains together, and how often a chain began anew.
+    library : int
+        After reversible sampling of features: how many features the library holds, which warm-up froze.
+    population_moves : dict
+        After reversible sampling of features, for each kernel that proposes populations: how many moves were
+        proposed, how many changed the model, and how many backward searches met a population without the model,
+        so that the move had no way back.
+    library_share : float
+        Share of the sampling steps whose model lies wholly inside the library; NaN without a library.
     """
 
     algorithm: str
@@ -106,15 +127,41 @@ class SamplerResult:
     chain_best: np.ndarray | None = None
     populations: int = 0
     restarts: int = 0
+    forgotten_shared: int = 0
+    library: int = 0
+    population_moves: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    library_share: float = float("nan")
 
     @property
     def counted(self) -> bool:
         """Whether the share of steps spent in a model estimates its probability.
 
-        It does in a chain over a fixed list of terms. A search changes the list as it goes, so its models are
-        compared by their posterior, renormalised.
+        It does in a chain over a fixed list of terms, and in a reversible chain over features. A search changes
+        the list as it goes, so its models are compared by their posterior, renormalised.
         """
-        return self.algorithm == "mjmcmc" and self.steps > 0
+        return self.algorithm in COUNTED and self.steps > 0
+
+    @property
+    def unvisited(self) -> float:
+        """Estimate, on the cautious side, of the posterior mass of the models that no chain visited.
+
+        It is the share of all sampling steps spent in models that exactly one chain visited: Good and Turing's
+        estimate of the unseen, with whole chains as the samples. Leave chain c out. A step of chain c, in
+        equilibrium, falls into a model that the other C - 1 chains did not visit with probability equal to the
+        posterior mass of those models, because the chains are independent. So the expected share of chain c's
+        steps in models that only it visited is the expected mass that C - 1 chains leave unvisited, and so is
+        the average over c. C chains leave at most as much as C - 1 of them. Steps of one chain are dependent:
+        that adds noise to the estimate, and no bias. Chains that sit apart are not in equilibrium; what each of
+        them has for itself counts as unvisited.
+
+        Steps in models that ``models`` lost at the memory bound count as unvisited unless they are known to be
+        shared. NaN with one chain, without frequencies, and where nobody counted the chains of each model.
+        """
+        independent = 0 if self.batch_means is None else len(self.batch_means)
+        if not self.counted or independent < 2 or not self.models.chains.any():
+            return float("nan")
+        shared = self.models.visits[self.models.chains >= 2].sum() + self.forgotten_shared
+        return float((self.steps - shared) / self.steps)
 
     @property
     def steps_per_second(self) -> float:

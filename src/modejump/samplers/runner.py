@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 
 from modejump.kernels.chain import DONE, WANT_STORE, Chain, new_record, run
@@ -14,6 +17,16 @@ from modejump.problem import Problem
 # Neighbouring batches are merged, two and two, when there are so many.
 MAX_BATCHES = 512
 FIRST_CAPACITY = 4096
+
+
+class Batched(Protocol):
+    """A chain that keeps the means of its batches."""
+
+    batch: int
+    means: list[np.ndarray]
+
+    def merge_batches(self) -> None:
+        """Make neighbouring batches one, two and two."""
 
 
 def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
@@ -151,7 +164,7 @@ class Runner:
         self.chain = self.chain._replace(store=new)
 
 
-def align_batches(runners: list[Runner]) -> None:
+def align_batches(runners: Sequence[Batched]) -> None:
     """Bring all chains to batches of one length and one number, as an interruption may not have left them."""
     longest = max(r.batch for r in runners)
     for r in runners:

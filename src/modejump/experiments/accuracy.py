@@ -1,0 +1,326 @@
+"""How far estimates are from exact posteriors, as a function of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from modejump.errors import InputError
+from modejump.experiments.ceiling import exact_laws
+from modejump.experiments.detection import same_column
+from modejump.experiments.effort import Effort, find_laws, prime
+from modejump.experiments.ledger import Ledger, Outcome, Rows
+from modejump.experiments.protocols import EXPERIMENTS, Planets
+from modejump.experiments.reproduce import digest, run_key, run_seed, side_by_side
+from modejump.features.expression import Feature
+from modejump.features.space import Space
+from modejump.features.transforms import transforms
+from modejump.posterior import Posterior
+from modejump.priors.coefficients import GPrior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.problem import Problem
+from modejump.samplers.budget import Budget
+from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.mjmcmc import mjmcmc
+
+Progress = Callable[[float, float, str], None]
+
+ALGORITHMS = ("mjmcmc", "gmjmcmc", "rgmjmcmc")
+ESTIMATES = ("frequency", "renormalised")
+# Chains of each sampler, as the estimators have them.
+CHAINS = {"mjmcmc": 4, "gmjmcmc": 16, "rgmjmcmc": 16}
+# Laws that count have at least this exact probability.
+LEAST = 0.01
+MOST_TERMS = 22
+
+
+class Estimate(NamedTuple):
+    """Estimated probabilities of a case's laws; no frequency where the sampler has none."""
+
+    frequency: np.ndarray | None
+    renormalised: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A posterior that is known.
+
+    Attributes
+    ----------
+    name, title : str
+        What the rows and the panels call it.
+    algorithms : tuple of str
+        Samplers that apply.
+    exact : ndarray
+        Exact probabilities of the laws that count.
+    estimate : callable
+        Estimates of the same from an algorithm, seconds and a seed.
+    prime : callable
+        Compiles what an algorithm needs.
+    data : str
+        Fingerprint of the data.
+    """
+
+    name: str
+    title: str
+    algorithms: tuple[str, ...]
+    exact: np.ndarray
+    estimate: Callable[[str, float, np.random.SeedSequence], Estimate]
+    prime: Callable[[str], None]
+    data: str
+
+
+def selection_case(frame: pd.DataFrame | None) -> Case:
+    """Selection among covariates: g-prior with g = n, uniform model prior, exact by enumeration.
+
+    Parameters
+    ----------
+    frame : DataFrame or None
+        A table with the response ``y``; None for simulated data of the same size as the crime data.
+    """
+    data = _simulate_selection() if frame is None else _checked_selection(frame)
+    covariates = data.drop(columns="y")
+    problem = Problem.build(
+        covariates.to_numpy(np.float64),
+        data["y"].to_numpy(np.float64),
+        terms={str(name): [j] for j, name in enumerate(covariates.columns)},
+        coef_prior=GPrior(g=float(len(data))),
+    )
+    exact = enumerate_models(problem).renormalised
+    counts = exact > LEAST
+
+    def estimate(algorithm: str, seconds: float, seed: np.random.SeedSequence) -> Estimate:
+        result = mjmcmc(problem, chains=CHAINS[algorithm], budget=Budget(seconds=seconds), seed=seed)
+        posterior = Posterior(problem, result)
+        frequency = posterior.frequency
+        return Estimate(None if frequency is None else frequency[counts], posterior.renormalised[counts])
+
+    def prime_selection(algorithm: str) -> None:
+        mjmcmc(problem, chains=1, budget=Budget(warmup=100, steps=100))
+
+    name = "selection" if frame is None else "crime"
+    title = f"{name}: {problem.n_terms} covariates, {problem.rows} rows"
+    return Case(name, title, ("mjmcmc",), exact[counts], estimate, prime_selection, digest(data))
+
+
+def laws_case(
+    name: str, title: str, problem: FeatureProblem, laws: Sequence[Feature], exact: np.ndarray, data: str
+) -> Case:
+    """Search among features whose exact posterior is given.
+
+    Parameters
+    ----------
+    name, title : str
+        What to call it.
+    problem : FeatureProblem
+        What is searched.
+    laws : sequence of Feature
+        The laws.
+    exact : ndarray of shape (laws,)
+        Their probabilities.
+    data : str
+        Fingerprint of the data.
+    """
+    counts = np.flatnonzero(exact > LEAST).tolist()
+    wanted = [laws[i] for i in counts]
+
+    def estimate(algorithm: str, seconds: float, seed: np.random.SeedSequence) -> Estimate:
+        found = find_laws(problem, algorithm, CHAINS[algorithm], Effort(seconds), seed)
+        same = same_column(problem, wanted, found.laws, found.alphas)
+        # GMJMCMC's populations follow no chain on a fixed space, so its visits estimate nothing.
+        frequency = None if algorithm == "gmjmcmc" else same @ found.probability
+        return Estimate(frequency, same @ found.renormalised)
+
+    def prime_laws(algorithm: str) -> None:
+        prime(problem, algorithm)
+
+    return Case(name, title, ("gmjmcmc", "rgmjmcmc"), exact[counts], estimate, prime_laws, data)
+
+
+def small_space_case() -> Case:
+    """A simulated law among three covariates, in a space small enough to evaluate every model."""
+    rng = np.random.default_rng(20)
+    x = rng.uniform(0.2, 2.0, (60, 3))
+    y = x[:, 0] * x[:, 1] + np.sin(2.0 * x[:, 2]) + rng.standard_normal(60)
+    problem = feature_problem(
+        x,
+        y,
+        ["a", "b", "c"],
+        transforms=[transforms["sin"], transforms["troot"]],
+        space=Space(depth=2, width=3, complexity=3, size=3, population=10),
+        coef_prior="g",
+        model_prior=ComplexityPrior("exp(-1)"),
+    )
+    laws, exact = exact_laws(problem, everything=True)
+    title = f"small space: 3 covariates, {len(laws)} laws, models of at most {problem.space.size}"
+    return laws_case("small-space", title, problem, laws, exact, "simulated")
+
+
+def planets_case(planets: Planets) -> Case:
+    """Kepler's third law under the protocol of the papers' program; exact but for models of three and more."""
+    design = EXPERIMENTS["kepler"]
+    problem = planets.problem(design, "script", "canonical")
+    laws, exact = exact_laws(problem)
+    name = "simulated-planets" if planets.simulated else "planets"
+    return laws_case(
+        name,
+        f"{name.replace('-', ' ')}: Kepler's law, {len(problem.names)} covariates",
+        problem,
+        laws,
+        exact,
+        digest(planets.frame),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Errors over cases, algorithms and times.
+
+    Attributes
+    ----------
+    cases : sequence of Case
+        Posteriors that are known.
+    algorithms : sequence of str
+        Samplers to compare.
+    seconds : sequence of float
+        Times of a run.
+    runs : int
+        Seeds for each.
+    seed : int
+        Every run's seed is spawned from it.
+    """
+
+    cases: Sequence[Case]
+    algorithms: Sequence[str]
+    seconds: Sequence[float]
+    runs: int
+    seed: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the outcome of a single run, its case, algorithm, seconds and number apart."""
+        return {"experiment": "accuracy", "seed": self.seed, "data": {case.name: case.data for case in self.cases}}
+
+    def cells(self) -> Iterator[tuple[Case, str, float]]:
+        """Each case with each of its algorithms and each time."""
+        for case in self.cases:
+            for algorithm in self.algorithms:
+                if algorithm in case.algorithms:
+                    for seconds in self.seconds:
+                        yield case, algorithm, seconds
+
+    def run(self, case: Case, algorithm: str, seconds: float, number: int) -> Outcome:
+        """One run: errors of its estimates."""
+        seed = run_seed(self.seed, ("accuracy", case.name, algorithm, f"{seconds:g}"), (number,))
+        started = time.perf_counter()
+        estimate = case.estimate(algorithm, seconds, seed)
+        outcome: Outcome = {"seconds": time.perf_counter() - started}
+        for kind, values in zip(ESTIMATES, estimate, strict=True):
+            if values is not None:
+                outcome[kind] = errors(values, case.exact)
+        return outcome
+
+    def rows(self, outcomes: Mapping[str, Outcome]) -> Rows:
+        """One row for each case, algorithm, kind of estimate and time that has a finished run."""
+        made = []
+        for case, algorithm, seconds in self.cells():
+            keys = [run_key(case.name, algorithm, f"{seconds:g}", i) for i in range(self.runs)]
+            done = [outcomes[key] for key in keys if key in outcomes]
+            for kind in ESTIMATES:
+                kept = [o[kind] for o in done if kind in o]
+                if kept:
+                    made.append(
+                        {
+                            "experiment": "accuracy",
+                            "case": case.name,
+                            "algorithm": algorithm,
+                            "estimate": kind,
+                            "seconds": seconds,
+                            "runs": len(kept),
+                            "error": median(k["largest"] for k in kept),
+                            "total_variation": median(k["total_variation"] for k in kept),
+                            "laws": len(case.exact),
+                        }
+                    )
+        return made
+
+
+def study_accuracy(study: Study, path: Path | None = None, jobs: int = 1, progress: Progress | None = None) -> Rows:
+    """Run what is not yet in the file and return the rows.
+
+    Parameters
+    ----------
+    study : Study
+        What to compare.
+    path : path, optional
+        JSON file that is written after every run and that a later call goes on from.
+    jobs : int
+        Runs side by side, in threads.
+    progress : callable, optional
+        Called with (done, total, note).
+    """
+    ledger = Ledger(path, study.settings, study.rows)
+    wanted = [(*cell, i) for i in range(study.runs) for cell in study.cells()]
+
+    def key(cell: tuple[Case, str, float, int]) -> str:
+        case, algorithm, seconds, number = cell
+        return run_key(case.name, algorithm, f"{seconds:g}", number)
+
+    missing = [cell for cell in wanted if key(cell) not in ledger.outcomes]
+    for case, algorithm in dict.fromkeys((c, a) for c, a, _, _ in missing):
+        case.prime(algorithm)
+
+    def work(cell: tuple[Case, str, float, int]) -> None:
+        ledger.add(key(cell), study.run(*cell))
+
+    def tell(done: int, cell: tuple[Case, str, float, int]) -> None:
+        if progress:
+            progress(done, len(missing), f"{cell[0].name}, {cell[1]}, run {cell[3] + 1} of {study.runs}")
+
+    side_by_side(work, missing, jobs, tell)
+    ledger.write()
+    return study.rows(ledger.outcomes)
+
+
+def errors(estimate: np.ndarray, exact: np.ndarray) -> dict[str, float]:
+    """Largest difference of probabilities, and half the sum of all.
+
+    Parameters
+    ----------
+    estimate, exact : ndarray
+        Probabilities of the same laws.
+    """
+    difference = np.abs(estimate - exact)
+    return {"largest": float(difference.max()), "total_variation": float(0.5 * difference.sum())}
+
+
+def _checked_selection(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of numbers with a response and few enough covariates to enumerate."""
+    if "y" not in frame.columns:
+        raise InputError("the table of the selection case has no column 'y'; name the response so.")
+    for name in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            raise InputError(f"column {name!r} of the selection case holds text; give numbers.")
+    if not 1 <= frame.shape[1] - 1 <= MOST_TERMS:
+        raise InputError(
+            f"the selection case has {frame.shape[1] - 1} covariates; its exact answer wants between 1 and "
+            f"{MOST_TERMS} of them."
+        )
+    return frame
+
+
+def _simulate_selection(rows: int = 47, terms: int = 15) -> pd.DataFrame:
+    """Correlated covariates of which a few matter, of the size of the crime data."""
+    rng = np.random.default_rng(15)
+    x = 0.6 * rng.standard_normal((rows, 1)) + rng.standard_normal((rows, terms))
+    y = x[:, :4] @ np.array([0.9, -0.7, 0.5, 0.35]) + rng.standard_normal(rows)
+    return pd.DataFrame(x, columns=[f"x{j + 1}" for j in range(terms)]).assign(y=y)

@@ -1,0 +1,160 @@
+"""One run of an experiment: so many chains under a budget, merged into one posterior over laws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.features.expression import Feature
+from modejump.kernels.archive import DISTINCT
+from modejump.posterior import Posterior
+from modejump.samplers.budget import Budget
+from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.gmjmcmc import gmjmcmc
+from modejump.samplers.laws import Collected, laws_from
+
+ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
+# The papers' budget of one chain.
+POPULATION = 15
+POPULATIONS, POPULATION_STEPS = 40, 250
+WARMUP, SAMPLING = 5_000, 5_000
+# The last population is held at most for so many times the iterations before it: a posterior that is concentrated on
+# few models makes the wanted number of distinct ones a matter of millions of iterations.
+MOST_STRETCH = 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long one run takes.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Wall time of all chains of a run together; None for the papers' budget.
+    distinct : int
+        For the papers' budget: distinct models that each chain evaluates.
+    """
+
+    seconds: float | None
+    distinct: int = 0
+
+    @classmethod
+    def parse(cls, text: str, distinct: int) -> Effort:
+        """An effort from ``paper`` or ``seconds=S``."""
+        name, _, value = text.partition("=")
+        if text == "paper":
+            return cls(None, distinct)
+        try:
+            seconds = float(value) if name == "seconds" else math.nan
+        except ValueError:
+            seconds = math.nan
+        if not 0.0 < seconds < math.inf:
+            raise InputError(f"--budget {text!r} is not known; write paper, or seconds=S with a positive number S.")
+        return cls(seconds)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Settings of the space that belong to the budget."""
+        return {"population": POPULATION} if self.seconds is None else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The posterior of one run.
+
+    Attributes
+    ----------
+    laws : tuple of Feature
+        Laws found.
+    probability : ndarray of shape (laws,)
+        The valid estimate of their posterior probabilities.
+    renormalised : ndarray of shape (laws,)
+        The estimate renormalised over the models evaluated.
+    alphas : mapping of Feature to ndarray
+        Coefficients inside projections.
+    """
+
+    laws: tuple[Feature, ...]
+    probability: np.ndarray
+    renormalised: np.ndarray
+    alphas: Mapping[Feature, np.ndarray]
+
+
+def find_laws(
+    problem: FeatureProblem, algorithm: str, threads: int, effort: Effort, seed: np.random.SeedSequence
+) -> Found:
+    """Run so many chains and merge them.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    algorithm : {"rgmjmcmc", "gmjmcmc"}
+        The sampler.
+    threads : int
+        Chains.
+    effort : Effort
+        How long.
+    seed : SeedSequence
+        Seed of the run.
+    """
+    if algorithm == "gmjmcmc" and effort.seconds is None:
+        # One chain after the other: each is put away before the next one takes its memory.
+        return _merged(problem, (_paper_chain(problem, effort.distinct, s) for s in seed.spawn(threads)))
+    if algorithm == "gmjmcmc":
+        outcome = gmjmcmc(problem, chains=threads, budget=Budget(seconds=effort.seconds), workers=1, seed=seed)
+    else:
+        from modejump.samplers.rgmjmcmc import rgmjmcmc
+
+        if effort.seconds is None:
+            budget = Budget(warmup=WARMUP, steps=SAMPLING)
+        else:
+            budget = Budget(seconds=effort.seconds)
+        outcome = rgmjmcmc(problem, chains=threads, budget=budget, workers=1, seed=seed, distinct=effort.distinct)
+    posterior = Posterior(outcome.laws.problem, outcome.result)
+    return Found(outcome.laws.features, posterior.probability, posterior.renormalised, outcome.laws.alphas)
+
+
+def prime(problem: FeatureProblem, algorithm: str) -> None:
+    """Compile what a run needs, so that no clock counts it and no two threads do it at once."""
+    if algorithm == "gmjmcmc":
+        _merged(problem, [_paper_chain(problem, 0, np.random.SeedSequence(0), populations=1)])
+    else:
+        from modejump.samplers.rgmjmcmc import rgmjmcmc
+
+        rgmjmcmc(problem, chains=1, budget=Budget(warmup=POPULATION_STEPS, steps=100), workers=1, seed=0)
+
+
+def _paper_chain(
+    problem: FeatureProblem, distinct: int, seed: np.random.SeedSequence, populations: int = POPULATIONS
+) -> GeneticChain:
+    """A chain of populations, then the last population until so many distinct models were evaluated."""
+    patience = (1 + MOST_STRETCH) * populations
+    chain = GeneticChain(problem, seed, steps=POPULATION_STEPS, patience=patience, distinct=max(distinct, 1))
+    chain.run_to(populations)
+    # Every feature is kept, and no new one is admitted: none is as shallow as this.
+    chain.genetic = chain.genetic._replace(keep_at=-1.0)
+    chain.declared = chain.declared._replace(max_depth=-1)
+    for _ in range(MOST_STRETCH * populations):
+        if chain.archive.num[DISTINCT] >= distinct:
+            break
+        chain.run(1)
+    chain.collect()
+    return chain
+
+
+def _merged(problem: FeatureProblem, chains: Iterable[GeneticChain]) -> Found:
+    """Renormalised estimates over the distinct models of all chains."""
+    collected: Collected = {}
+    alphas: dict[Feature, np.ndarray] = {}
+    for chain in chains:
+        collected |= chain.collected
+        alphas |= chain.alphas
+    laws = laws_from(problem, collected, alphas)
+    weight = np.exp(laws.models.log_posterior - laws.models.log_posterior[0])
+    inclusion = (weight / weight.sum()) @ laws.models.membership(len(laws.features))
+    return Found(laws.features, inclusion, inclusion, laws.alphas)

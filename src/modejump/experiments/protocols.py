@@ -1,0 +1,182 @@
+"""The experiments on planets: what is explained by what, which laws are true, and under which priors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from modejump.errors import InputError
+from modejump.experiments.planets import simulate_planets
+from modejump.features.expression import Feature
+from modejump.features.space import Space
+from modejump.features.transforms import transforms
+from modejump.priors.coefficients import CoefPrior, Jeffreys, KnownVariance
+from modejump.priors.complexity import ComplexityPrior
+from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.gmjmcmc import feature_problem
+
+PROTOCOLS = ("text", "script")
+SPELLINGS = ("canonical", "trees")
+FUNCTIONS = "G2"
+DEPTH, SIZE = 5, 15
+# As many simulated planets as the catalogue has.
+ROWS = 223
+
+# Columns of the catalogue, and what they are called in a simulated one; the latter has no type flag.
+CATALOGUE = {
+    "PlanetaryMassJpt": "Mass",
+    "RadiusJpt": "Radius",
+    "PeriodDays": "Period",
+    "SemiMajorAxisAU": "SemiMajorAxis",
+    "Eccentricity": "Eccentricity",
+    "HostStarMassSlrMass": "StarMass",
+    "HostStarRadiusSlrRad": "StarRadius",
+    "HostStarMetallicity": "StarMetallicity",
+    "HostStarTempK": "StarTemp",
+    "PlanetaryDensJpt": "Density",
+}
+COLUMNS = ("TypeFlag", *CATALOGUE)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment, in terms of the catalogue's columns.
+
+    Attributes
+    ----------
+    name : str
+        What the command line calls it.
+    target : str
+        Column to explain.
+    laws : tuple of str
+        The true laws; each run should detect at least one.
+    protocol : str
+        Protocol of the published table.
+    threads : tuple of int
+        Numbers of chains in the published table.
+    distinct : int
+        Distinct models that a chain of the paper's budget evaluates.
+    """
+
+    name: str
+    target: str
+    laws: tuple[str, ...]
+    protocol: str
+    threads: tuple[int, ...]
+    distinct: int
+    # A law is detected where its posterior probability exceeds this.
+    eta: float = 0.25
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "mass": Experiment(
+        "mass",
+        "PlanetaryMassJpt",
+        ("PlanetaryDensJpt*RadiusJpt*RadiusJpt*RadiusJpt",),
+        "text",
+        (1, 4, 16),
+        10_000,
+    ),
+    "kepler": Experiment(
+        "kepler",
+        "SemiMajorAxisAU",
+        tuple(
+            f"troot(PeriodDays*PeriodDays*{star})"
+            for star in ("HostStarMassSlrMass", "HostStarRadiusSlrRad", "HostStarTempK")
+        ),
+        "script",
+        (1, 16, 64),
+        20_000,
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Planets:
+    """A catalogue of planets.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row for each planet.
+    names : mapping of str to str
+        What the catalogue's columns are called in it.
+    simulated : bool
+        Whether no telescope has seen them; then published figures do not apply.
+    """
+
+    frame: pd.DataFrame
+    names: Mapping[str, str]
+    simulated: bool
+
+    @classmethod
+    def simulate(cls, rows: int = ROWS) -> Planets:
+        """A simulated catalogue."""
+        return cls(simulate_planets(rows), CATALOGUE, True)
+
+    @classmethod
+    def observed(cls, frame: pd.DataFrame, where: str = "the table") -> Planets:
+        """A catalogue with the columns of the published one; other columns are passed over.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        where : str
+            What to call it where a column is missing.
+        """
+        missing = [name for name in COLUMNS if name not in frame.columns]
+        if missing:
+            raise InputError(
+                f"{where} has no column {missing[0]!r}; the experiments on planets need {', '.join(COLUMNS)}."
+            )
+        for name in COLUMNS:
+            if not pd.api.types.is_numeric_dtype(frame[name]):
+                raise InputError(f"column {name!r} of {where} holds text; the experiments on planets need numbers.")
+        return cls(frame[list(COLUMNS)], {name: name for name in COLUMNS}, False)
+
+    def laws(self, experiment: Experiment) -> tuple[Feature, ...]:
+        """The true laws in this catalogue's columns."""
+        return tuple(Feature.parse(_renamed(law, self.names)) for law in experiment.laws)
+
+    def problem(self, experiment: Experiment, protocol: str, spelling: str, **limits: int) -> FeatureProblem:
+        """The search problem of an experiment.
+
+        Parameters
+        ----------
+        experiment : Experiment
+            Which one.
+        protocol : {"text", "script"}
+            Priors: unknown variance, Jeffreys prior and a = 1/n^2, or unit variance, flat coefficients and a = 1/n.
+        spelling : {"canonical", "trees"}
+            Whether each feature or each of its spellings has its own prior mass.
+        **limits : int
+            Other settings of the space, such as ``population``.
+        """
+        target = self.names[experiment.target]
+        covariates = self.frame.drop(columns=target)
+        coef_prior: CoefPrior = KnownVariance(1.0) if protocol == "script" else Jeffreys()
+        return feature_problem(
+            covariates.to_numpy(np.float64),
+            self.frame[target].to_numpy(np.float64),
+            list(covariates.columns),
+            transforms=[transforms[name] for name in transforms.set(FUNCTIONS)],
+            space=Space(depth=DEPTH, size=SIZE, **limits),  # type: ignore[arg-type]
+            coef_prior=coef_prior,
+            model_prior=ComplexityPrior("1/n" if protocol == "script" else "1/n^2", spelling),
+        )
+
+
+def default_spelling(experiment: str, protocol: str) -> str:
+    """The spelling that the papers used: their program for the mass took each tree for a feature of its own."""
+    return "trees" if (experiment, protocol) == ("mass", "script") else "canonical"
+
+
+def _renamed(law: str, names: Mapping[str, str]) -> str:
+    """A law with its columns renamed; no column's name is part of another's."""
+    for old, new in names.items():
+        law = law.replace(old, new)
+    return law

@@ -1,0 +1,82 @@
+"""What the edits of good models' features are worth, so that a library can be completed before it is frozen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from modejump.features.arena import COUNT
+from modejump.features.columns import column_into, settle_alphas
+from modejump.jit import entry, kernel
+from modejump.kernels.evaluate import NEG_INF
+from modejump.kernels.fresh import next_edit
+from modejump.kernels.handle import handle
+from modejump.kernels.neighbour import neighbour, set_model
+from modejump.kernels.population import dot_rows, feature_weight, standardise
+from modejump.kernels.state import SIZE
+
+# Features that the edits of one feature may make besides themselves.
+_SPARE = 1024
+
+
+@kernel
+def _seat(data, ar, pool, pop, st, place, f):
+    """Column of f at a place, and its Gram row beside the model's members; False where it has no column."""
+    if not settle_alphas(ar, pool, f, pool.projections):
+        return False
+    column_into(ar, pool, f, np.int64(0))
+    if not standardise(pop, pool.scratch, place):
+        return False
+    z, gram = pop.z, data.gram
+    for i in range(st.num[SIZE]):
+        j = st.order[i]
+        gram[place, j] = dot_rows(z, place, z, j)
+        gram[j, place] = gram[place, j]
+    gram[place, place] = 1.0
+    data.corr[place] = dot_rows(z, place, pop.target, np.int64(0))
+    data.zobrist[place] = ar.key[f]
+    data.prior.log_weight[place] = feature_weight(ar, pop, f)
+    return True
+
+
+@kernel
+def _add(score, f, value):
+    """Add a model's posterior to the score of a feature, both by their logs."""
+    if value > NEG_INF:
+        top = max(score[f], value)
+        score[f] = top + np.log(np.exp(score[f] - top) + np.exp(value - top))
+
+
+@entry
+def score_edits(problem_data, chain, features, columns, population, declared, models, score, stamp):
+    """For each model all edits of its members: log posterior with the edit in the member's place, and beside it.
+
+    ``score`` gets, by feature, the log of the sum of the posteriors of the models looked at; ``stamp`` is scratch
+    space. The last place of the population is for the edit. Returns how many models were done.
+    """
+    data, ch, ar = handle(problem_data), handle(chain), handle(features)
+    pool, pop, space = handle(columns), handle(population), handle(declared)
+    st, flips, place = ch.state, ch.flips, len(pop.feature) - 1
+    one, two = np.int64(1), np.int64(2)
+    for m in range(models.shape[0]):
+        set_model(data, st, ch.work, ch.store, models[m])
+        for i in range(st.num[SIZE]):
+            old = st.order[i]
+            at = np.zeros(3, np.int64)
+            while True:
+                if ar.num[COUNT] + _SPARE > len(ar.kind):
+                    return m
+                g = next_edit(ar, space, pop.feature[old], at)
+                if g == -2:
+                    break
+                if g < 0 or stamp[g] == m * len(pop.feature) + old + 1:
+                    continue
+                stamp[g] = m * len(pop.feature) + old + 1
+                if not _seat(data, ar, pool, pop, st, place, g):
+                    continue
+                flips[0], flips[1] = old, place
+                value, _ = neighbour(data, st, ch.work, ch.store, flips, two)
+                _add(score, g, value)
+                flips[0] = place
+                value, _ = neighbour(data, st, ch.work, ch.store, flips, one)
+                _add(score, g, value)
+    return models.shape[0]

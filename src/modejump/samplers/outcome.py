@@ -1,0 +1,202 @@
+"""From reversible chains to laws: frequencies by law, models with visits, renormalised estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from modejump.features.expression import Feature
+from modejump.kernels.moves import KERNELS
+from modejump.kernels.population_moves import POPULATION_MOVES
+from modejump.kernels.store import COUNT
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.gmjmcmc import Discovery, Finished
+from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from
+from modejump.samplers.merge import merged_stores, weighted_inclusion
+from modejump.samplers.result import SamplerResult
+from modejump.samplers.reversible import ReversibleChain
+
+Counted = dict[frozenset[Feature], tuple[float, int, int]]
+
+
+class _Evaluated:
+    """All models that the chains evaluated: inside the library by bits, with guests by features."""
+
+    def __init__(self, chains: Sequence[ReversibleChain], collected: Collected) -> None:
+        self.chain = chains[0]
+        words = self.chain.first // 64
+        store, visitors = merged_stores([c.chain.store for c in chains])
+        count = int(store.num[COUNT])
+        inside = (store.words[:count, words:] == 0).all(axis=1) & np.isfinite(store.log_posterior[:count])
+        self.words = np.ascontiguousarray(store.words[:count][inside, :words])
+        self.values = store.log_posterior[:count][inside]
+        self.visits, self.visitors = store.visits[:count][inside], visitors[:count][inside]
+        self.guests = _guest_models(chains)
+        library = set(self.chain.library.features)
+        for model, value in collected.items():
+            if model not in self.guests and not model <= library:
+                self.guests[model] = (value, 0, 0)
+        self.guest_values = np.array([value for value, _, _ in self.guests.values()])
+        self.top = float(max(self.values.max(initial=-np.inf), self.guest_values.max(initial=-np.inf)))
+        # Sum of the posteriors, relative to the best.
+        self.total = float(np.exp(self.values - self.top).sum() + np.exp(self.guest_values - self.top).sum())
+
+    def renormalised(self) -> dict[Feature, float]:
+        """Inclusion probability of each feature, renormalised over all models."""
+        features = self.chain.library.features
+        share = weighted_inclusion(self.words, np.exp(self.values - self.top) / self.total, 64 * self.words.shape[1])
+        found = {f: float(p) for f, p in zip(features, share, strict=False)}
+        for model, (value, _, _) in self.guests.items():
+            for f in model:
+                found[f] = found.get(f, 0.0) + float(np.exp(value - self.top)) / self.total
+        return found
+
+    def leading(self) -> Counted:
+        """The best models, by features."""
+        best = np.argsort(-self.values, kind="stable")[:MOST_MODELS]
+        found: Counted = {
+            self.chain.model_of(self.words[m]): (float(self.values[m]), int(self.visits[m]), int(self.visitors[m]))
+            for m in best
+        }
+        return found | self.guests
+
+    def shared_visits(self) -> int:
+        """Visits to models that two chains or more visited."""
+        guests = sum(visits for _, visits, chains in self.guests.values() if chains >= 2)
+        return int(self.visits[self.visitors >= 2].sum()) + guests
+
+
+def _guest_models(chains: Sequence[ReversibleChain]) -> Counted:
+    """Models with guests: log posterior, visits, and chains that visited them."""
+    found: Counted = {}
+    for chain in chains:
+        for model, (value, visits) in chain.guest_models.items():
+            _, before, visitors = found.get(model, (value, 0, 0))
+            found[model] = (value, before + visits, visitors + (visits > 0))
+    return found
+
+
+def _law_index(laws: Laws) -> dict[Feature, int]:
+    """For each feature, its aliases included, the number of its law."""
+    index = {f: i for i, f in enumerate(laws.features)}
+    for law, aliases in laws.aliases.items():
+        index |= dict.fromkeys(aliases, index[law])
+    return index
+
+
+def _batch_means(chains: Sequence[ReversibleChain], index: Mapping[Feature, int], laws: int) -> np.ndarray:
+    """Share of each batch during which each law was in, whichever its spelling: two at once have probability zero."""
+    means = np.zeros((len(chains), len(chains[0].means), laws))
+    features = chains[0].library.features
+    known = [(j, index[f]) for j, f in enumerate(features) if f in index]
+    for c, chain in enumerate(chains):
+        inside = np.array(chain.means)
+        for j, law in known:
+            means[c, :, law] += inside[:, j]
+        for b, stays in enumerate(chain.stays):
+            for f, steps in stays.items():
+                if f in index:
+                    means[c, b, index[f]] += steps / chain.batch
+    return np.minimum(means, 1.0)
+
+
+def _sizes(chains: Sequence[ReversibleChain], laws: int) -> np.ndarray:
+    """Posterior of the number of features in a model; a model has no more laws than were found."""
+    sizes = np.zeros(laws + 1)
+    for size, steps in enumerate(np.sum([c.chain.record.sizes for c in chains], axis=0)):
+        sizes[min(size, laws)] += steps
+    return sizes / sizes.sum()
+
+
+def _moves_between(chains: Sequence[ReversibleChain]) -> dict[str, tuple[int, int, int]]:
+    """For each move between populations: proposed, moved, and without a way back."""
+    tried = np.sum([c.between.tried for c in chains], axis=0)
+    return {
+        name: (int(tried[i, 0]), int(tried[i, 1]), int(tried[i, 2]))
+        for i, name in enumerate(POPULATION_MOVES)
+        if tried[i, 0]
+    }
+
+
+def discovery_from(
+    problem: FeatureProblem,
+    chains: Sequence[ReversibleChain],
+    searched: Sequence[Finished],
+    collected: Collected,
+    *,
+    seconds: float,
+    warmup_seconds: float,
+    warmup_steps: int,
+    finished: bool,
+    notes: tuple[str, ...],
+) -> Discovery:
+    """Laws, frequencies and renormalised estimates of a run.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target.
+    chains : sequence of ReversibleChain
+        Chains at their end, with the same number of batches.
+    searched : sequence of Finished
+        The chains of the search before them.
+    collected : dict
+        Models that warm-up met, with their log posterior.
+    seconds, warmup_seconds : float
+        Wall time of sampling and of what came before.
+    warmup_steps : int
+        Steps of all chains before sampling.
+    finished : bool
+        False where the run was interrupted.
+    notes : tuple of str
+        What the user should know.
+    """
+    evaluated = _Evaluated(chains, collected)
+    leading = evaluated.leading()
+    features = sorted({f for model in leading for f in model})
+    laws = laws_from(
+        problem,
+        {model: value for model, (value, _, _) in leading.items()},
+        chains[0].alphas_of(features),
+        {model: (visits, visitors) for model, (_, visits, visitors) in leading.items()},
+    )
+    index = _law_index(laws)
+    renormalised = np.zeros(len(laws.features))
+    for f, p in evaluated.renormalised().items():
+        if f in index:
+            renormalised[index[f]] += p
+    steps = sum(chain.batch * len(chain.means) for chain in chains)
+    tried = np.sum([c.chain.record.tried for c in chains], axis=0)
+    held, table = int(laws.models.visits.sum()), laws.models
+    shared = evaluated.shared_visits() - int(table.visits[table.chains >= 2].sum())
+    best = np.array(
+        [max(float(c.chain.store.log_posterior[: int(c.chain.store.num[COUNT])].max()), -np.inf) for c in chains]
+    )
+    result = SamplerResult(
+        algorithm="rgmjmcmc",
+        exact=False,
+        models=table,
+        n_models=len(evaluated.values) + len(evaluated.guests),
+        log_evidence=evaluated.top + float(np.log(evaluated.total)),
+        renormalised=np.minimum(renormalised, 1.0),
+        size_distribution=_sizes(chains, len(laws.features)),
+        batch_means=_batch_means(chains, index, len(laws.features)),
+        batch_length=chains[0].batch,
+        steps=steps,
+        warmup_steps=warmup_steps,
+        acceptance={name: (int(tried[i, 0]), int(tried[i, 1])) for i, name in enumerate(KERNELS) if tried[i, 0]},
+        seconds=seconds,
+        warmup_seconds=warmup_seconds,
+        finished=finished,
+        forgotten_visits=steps - held,
+        forgotten_shared=max(shared, 0),
+        notes=notes,
+        chain_best=best,
+        populations=sum(o.populations for o in searched),
+        restarts=sum(o.restarts for o in searched),
+        library=len(chains[0].library.features),
+        population_moves=_moves_between(chains),
+        library_share=float(evaluated.visits.sum() / steps),
+    )
+    return Discovery(laws, result, result.populations, result.restarts, sum(o.evaluated for o in searched), best)

@@ -1,0 +1,254 @@
+"""RGMJMCMC: warm-up by GMJMCMC, a frozen library, and reversible sampling by chains with one common target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.features.expression import Feature
+from modejump.kernels.rng import fresh_sequence
+from modejump.samplers.budget import Budget
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.gmjmcmc import STEPS as SEARCH_STEPS
+from modejump.samplers.gmjmcmc import Discovery, Finished, prime_search, search_features
+from modejump.samplers.laws import Collected
+from modejump.samplers.library import MOST_FEATURES, best_models, build_library
+from modejump.samplers.outcome import discovery_from
+from modejump.samplers.reversible import Library, Populations, ReversibleChain
+from modejump.samplers.runner import align_batches
+from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
+
+# Warm-up of each chain where nothing else is asked: populations of the search.
+DEFAULT_POPULATIONS = 100
+# Shares of a budget in seconds: the search, and the rounds in which the chains learn.
+SEARCH_SHARE = 0.25
+LEARN_SHARE = 0.1
+# Rounds of learning; after the first half the library may still take in what they met.
+ROUNDS = 4
+LEARN_STEPS = 2_000
+# Chains begin at models drawn from so many of the best.
+STARTS = 50
+# A guest whose models hold this share of the posterior gets a place in the library while there is time.
+WORTH_A_PLACE = 1e-3
+# Bytes for the columns of the library and its guests, all chains together.
+COLUMN_BYTES = 2 * 2**30
+
+
+def rgmjmcmc(
+    problem: FeatureProblem,
+    *,
+    chains: int = 8,
+    budget: Budget | None = None,
+    workers: int = 1,
+    seed: int | np.random.SeedSequence = 0,
+    settings: Populations | None = None,
+    search_steps: int = SEARCH_STEPS,
+    distinct: int = 0,
+    progress: Progress | None = None,
+) -> Discovery:
+    """Sample models of features; the share of steps in a model estimates its posterior probability.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target.
+    chains : int
+        Independent chains, of warm-up and of sampling.
+    budget : Budget, optional
+        ``warmup`` and ``steps`` are steps of each chain in the search and in sampling; ``seconds`` are for all of it.
+    workers : int
+        Threads; budgets by size or precision give the same result for any number.
+    seed : int or SeedSequence
+        Each chain gets its own streams spawned from it.
+    settings : Populations, optional
+        Populations, and moves between them.
+    search_steps : int
+        MJMCMC steps in one population of the search.
+    distinct : int
+        Sampling by steps goes on until so many distinct models were met by each chain on average, up to ten times
+        the steps.
+    progress : callable, optional
+        Called with (done, total, note).
+    """
+    for name, value in (("chains", chains), ("workers", workers)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; give at least 1.")
+    driver = _Driver(
+        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), progress
+    )
+    return driver.run(search_steps, distinct)
+
+
+def prime(problem: FeatureProblem, settings: Populations) -> None:
+    """Compile, or load from the cache, everything that a run needs, before any clock runs."""
+    prime_search(problem)
+    some = next(name for name, column in zip(problem.names, problem.x, strict=True) if np.ptp(column) > 0.0)
+    library = build_library(problem, {frozenset([Feature.covariate(some)]): 0.0}, most=4)
+    trial = ReversibleChain(problem, library, np.random.SeedSequence(0), settings, 1 << 16)
+    trial.advance(1)
+    trial.close()
+
+
+class _Driver:
+    """Takes all chains through search, learning and sampling."""
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        chains: int,
+        budget: Budget,
+        workers: int,
+        root: np.random.SeedSequence,
+        settings: Populations,
+        progress: Progress | None,
+    ) -> None:
+        self.problem, self.budget, self.workers, self.settings = problem, budget, workers, settings
+        search_root, sampling_root, start_root = root.spawn(3)
+        self.search_seeds = search_root.spawn(chains)
+        self.seeds = sampling_root.spawn(chains)
+        self.start_seed = start_root
+        self.progress = progress or (lambda done, total, note: None)
+        self.chains: list[ReversibleChain] = []
+        self.collected: Collected = {}
+        self.warmup_steps = 0
+        self.finished = True
+        self.pool = ThreadPoolExecutor(workers) if workers > 1 and chains > 1 else None
+
+    def run(self, search_steps: int, distinct: int) -> Discovery:
+        prime(self.problem, self.settings)
+        begun = time.perf_counter()
+        notes: list[str] = []
+        try:
+            outcomes = self._search(search_steps)
+            self._learn(begun)
+            warmed = time.perf_counter()
+            for chain in self.chains:
+                chain.batch = FIRST_BATCH
+            schedule = Schedule(self.chains, self._run_batches, self.progress, SEARCH_SHARE + LEARN_SHARE)
+            try:
+                notes = schedule.sample(self.budget, begun)
+                self._until_distinct(schedule, distinct)
+            except KeyboardInterrupt:
+                if not all(chain.means for chain in self.chains):
+                    raise
+                self.finished = False
+        finally:
+            if self.pool:
+                self.pool.shutdown()
+        align_batches(self.chains)
+        ended = time.perf_counter()
+        for chain in self.chains:
+            chain.close()
+        return discovery_from(
+            self.problem,
+            self.chains,
+            outcomes,
+            self.collected,
+            seconds=ended - warmed,
+            warmup_seconds=warmed - begun,
+            warmup_steps=self.warmup_steps,
+            finished=self.finished,
+            notes=tuple(notes),
+        )
+
+    def _each(self, work: Callable[[ReversibleChain], object]) -> list:
+        if self.pool:
+            return list(self.pool.map(work, self.chains))
+        return [work(chain) for chain in self.chains]
+
+    def _run_batches(self, count: int) -> None:
+        self._each(partial(ReversibleChain.run_batches, count=count))
+
+    def _search(self, search_steps: int) -> list[Finished]:
+        """Warm-up: chains of GMJMCMC."""
+        steps = DEFAULT_POPULATIONS * search_steps if self.budget.warmup is None else int(self.budget.warmup)
+        populations = max(1, -(-steps // search_steps))
+        seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
+        outcomes = search_features(
+            self.problem,
+            self.search_seeds,
+            populations=populations,
+            seconds=seconds,
+            memory=self.budget.memory,
+            workers=self.workers,
+            steps=search_steps,
+            progress=lambda done, total, note: self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}"),
+        )
+        for outcome in outcomes:
+            self.collected |= outcome.collected
+            self.warmup_steps += outcome.populations * search_steps
+        return outcomes
+
+    def _freeze(self) -> Library:
+        """The library of what is known so far, and chains that begin at good models inside it."""
+        rows, chains = self.problem.x.shape[1], len(self.seeds)
+        room = COLUMN_BYTES // (8 * rows * chains) - 2 * self.problem.space.size - 40
+        library = build_library(self.problem, self.collected, int(np.clip(room, 16, MOST_FEATURES)))
+        inside = set(library.features)
+        starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
+        rng = np.random.default_rng(self.start_seed)
+        memory = self.budget.memory // chains
+        self.chains = [ReversibleChain(self.problem, library, s, self.settings, memory) for s in self.seeds]
+        for chain in self.chains:
+            chain.begin_at(sorted(starts[int(rng.integers(len(starts)))]))
+        return library
+
+    def _learn(self, begun: float) -> None:
+        """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""
+        library = self._freeze()
+        learnt = library.importance
+        for i in range(ROUNDS):
+            shares = self._round(begun, i)
+            # Later rounds are nearer to the target: each counts as much as all before it.
+            learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
+            for chain in self.chains:
+                chain.learn(learnt)
+            if i == ROUNDS // 2 - 1 and self._met_features_worth_a_place(library):
+                library = self._freeze()
+                learnt = library.importance
+            self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+        for chain in self.chains:
+            chain.forget_warmup()
+
+    def _round(self, begun: float, i: int) -> list[np.ndarray]:
+        if self.budget.seconds is None:
+            steps = LEARN_STEPS if self.budget.warmup is None else max(1, int(self.budget.warmup) // (10 * ROUNDS))
+            self.warmup_steps += steps * len(self.chains)
+            return self._each(partial(ReversibleChain.warm_up, steps=steps))
+        until = begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
+        total, steps, piece = np.zeros((len(self.chains), len(self.chains[0].library.features))), 0, 500
+        while steps == 0 or time.perf_counter() < until:
+            now = time.perf_counter()
+            total += piece * np.array(self._each(partial(ReversibleChain.warm_up, steps=piece)))
+            steps += piece
+            if time.perf_counter() - now < 0.03:
+                piece *= 2
+        self.warmup_steps += steps * len(self.chains)
+        return list(total / steps)
+
+    def _met_features_worth_a_place(self, library: Library) -> bool:
+        """Add what the chains met to what is known; whether a feature outside the library is worth a place."""
+        for chain in self.chains:
+            chain.close()
+            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+            self.collected |= chain.best_library_models(STARTS)
+        total = float(np.logaddexp.reduce(list(self.collected.values())))
+        inside = set(library.features)
+        outside: dict = {}
+        for model, value in self.collected.items():
+            for f in model - inside:
+                outside[f] = np.logaddexp(outside.get(f, -np.inf), value)
+        return any(value > total + np.log(WORTH_A_PLACE) for value in outside.values())
+
+    def _until_distinct(self, schedule: Schedule, distinct: int) -> None:
+        """Go on until the chains have met so many distinct models on average."""
+        steps = schedule.steps_done()
+        while distinct > 0 and schedule.steps_done() < 10 * steps:
+            if np.mean([chain.distinct for chain in self.chains]) >= distinct:
+                return
+            schedule.sample_steps(schedule.steps_done() + max(steps // 4, 1), 10 * steps)

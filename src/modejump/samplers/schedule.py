@@ -1,0 +1,103 @@
+"""How long chains sample: by steps, by time, or to a wanted precision, in batches whose means are kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from modejump.samplers.budget import Budget
+from modejump.samplers.diagnostics import monte_carlo_error
+from modejump.samplers.runner import MAX_BATCHES, Batched
+
+FIRST_BATCH = 500
+# A wanted precision is checked first after so many batches, then whenever their steps have doubled.
+FIRST_CHECK = 64
+
+Progress = Callable[[float, float, str], None]
+
+
+class Schedule:
+    """Runs batches of all chains until a budget is spent.
+
+    Parameters
+    ----------
+    chains : sequence
+        The chains, at the same number of batches of the same length.
+    run : callable
+        Makes every chain run so many batches.
+    progress : callable
+        Called with (done, total, note).
+    begun_share : float
+        Share of the progress that was there before sampling.
+    """
+
+    def __init__(
+        self, chains: Sequence[Batched], run: Callable[[int], None], progress: Progress, begun_share: float
+    ) -> None:
+        self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
+        self.began = time.perf_counter()
+
+    def sample(self, budget: Budget, begun: float) -> list[str]:
+        """Spend the budget, which began at a moment; returns what the user should know."""
+        if budget.seconds is not None:
+            self._sample_until(begun + budget.seconds)
+        elif budget.mcse is not None:
+            return self._sample_to_precision(budget.mcse, budget.sampling_steps())
+        else:
+            steps = budget.sampling_steps()
+            for chain in self.chains:
+                chain.batch = max(1, min(FIRST_BATCH, steps // 64))
+            self.sample_steps(steps, steps)
+        return []
+
+    def steps_done(self) -> int:
+        """Sampling steps of each chain so far."""
+        return self.chains[0].batch * len(self.chains[0].means)
+
+    def _report(self, done: float) -> None:
+        """Progress of sampling, with its rate so far."""
+        steps = self.steps_done() * len(self.chains)
+        rate = steps / max(time.perf_counter() - self.began, 1e-9)
+        share = self.begun_share + (1 - self.begun_share) * done
+        self.progress(share, 1.0, f"sampling, {rate / 1e6:.2f} million steps/s")
+
+    def sample_steps(self, target: int, total: int) -> None:
+        """Batches until each chain has made the target's number of steps."""
+        while self.steps_done() < target:
+            batch = self.chains[0].batch
+            left = -(-(target - self.steps_done()) // batch)
+            # Batches double their length when there are too many: not in the middle, or the target is overshot.
+            room = MAX_BATCHES - len(self.chains[0].means)
+            self.run(max(1, min(left, room, 25_000 // batch)))
+            self._report(min(1.0, self.steps_done() / total))
+
+    def _sample_until(self, until: float) -> None:
+        count = 1
+        start = time.perf_counter()
+        while not self.chains[0].means or time.perf_counter() < until:
+            now = time.perf_counter()
+            self.run(count)
+            spent = time.perf_counter() - now
+            if spent < 0.05:
+                count = 2 * count
+            elif spent > 0.3:
+                count = max(1, count // 2)
+            self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
+
+    def _sample_to_precision(self, wanted: float, cap: int) -> list[str]:
+        target = FIRST_CHECK * FIRST_BATCH
+        while True:
+            target = min(target, cap)
+            self.sample_steps(target, cap)
+            means = np.array([chain.means for chain in self.chains])
+            reached = float(monte_carlo_error(means).max())
+            if reached <= wanted:
+                return []
+            if target >= cap:
+                return [
+                    f"The wanted precision {wanted:g} was not reached within {cap} steps a chain "
+                    f"(largest Monte Carlo standard error {reached:.2g}); raise the cap."
+                ]
+            target *= 2
