@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import genetic
+from bench import genetic, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -53,6 +53,7 @@ class Scale:
     fresh: tuple[str, ...] = ("enumerate", "mjmcmc")
     wide: tuple[int, int] = (5000, 10_000)
     populations: int = 1500
+    reversible: reversible.Size = reversible.Size()
 
 
 FULL = Scale()
@@ -69,6 +70,7 @@ QUICK = Scale(
     fresh=("enumerate",),
     wide=(1000, 2000),
     populations=200,
+    reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
 )
 
 
@@ -342,6 +344,16 @@ def row_populations(bench: Bench) -> Outcome:
     yield from genetic.lines(9, bench.scale.populations, bench.scale.repetitions)
 
 
+def row_moves(bench: Bench) -> Outcome:
+    """10. RGMJMCMC: moves between populations on one frozen library"""
+    yield from reversible.compare_moves(10, bench.scale.reversible)
+
+
+def row_reversible(bench: Bench) -> Outcome:
+    """11. RGMJMCMC: steps, populations and fresh features per second"""
+    yield from reversible.measure_speed(11, bench.scale.reversible)
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -352,4 +364,6 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     7: row_first_fit,
     8: row_memory,
     9: row_populations,
+    10: row_moves,
+    11: row_reversible,
 }

@@ -27,7 +27,7 @@ ERRORS = 4.0
 TERMS = 12
 RUNS = 100
 # The fixture below puts a spy in its place.
-MERGED = mjmcmc_module._merged
+MERGED = mjmcmc_module.merged_stores
 
 
 def mutated(function: Callable[..., Any] | property, old: str, new: str) -> Any:
@@ -50,7 +50,7 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> list[list[ModelStore]]:
         caught.append(parts)
         return MERGED(parts)
 
-    monkeypatch.setattr(mjmcmc_module, "_merged", spy)
+    monkeypatch.setattr(mjmcmc_module, "merged_stores", spy)
     return caught
 
 

@@ -27,7 +27,7 @@ class PhaseClock:
         self.begun = self.warm = self.ended = now()
 
     def __call__(self, done: float, total: float, note: str) -> None:
-        if note == "warm-up":
+        if not note.startswith("sampling"):
             self.warm = now()
         self.ended = now()
 

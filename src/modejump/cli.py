@@ -55,7 +55,7 @@ def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
     target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
     family: Annotated[str, typer.Option(help="Family of the response.")] = "gaussian",
-    algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc, or gmjmcmc for features.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc; rgmjmcmc or gmjmcmc for features.")] = "auto",
     coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
     model_prior: Annotated[
         str | None,

@@ -45,6 +45,9 @@ def feature_table(features: Sequence[FeatureLine], long: bool = False) -> Render
     table.add_column("feature", overflow="fold" if long else "ellipsis", max_width=46 if long else 40)
     table.add_column("probability", justify="right", no_wrap=True)
     table.add_column("", width=width, no_wrap=True)
+    mixing = any(f.mixing for f in features)
+    if mixing:
+        table.add_column("R-hat", justify="right", no_wrap=True)
     for f in features:
         style = "bold" if f.probability >= 0.5 else ""
         name = Text(f.name, style=style)
@@ -54,6 +57,7 @@ def feature_table(features: Sequence[FeatureLine], long: bool = False) -> Render
             name,
             Text(f.value, style=style),
             Text(bar(f.probability, width), style=_shade(f.probability)),
+            *([Text(f.mixing, style="dim")] if mixing else []),
         )
     return table
 

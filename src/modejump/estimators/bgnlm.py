@@ -26,6 +26,7 @@ from modejump.progress import reporter
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
+from modejump.samplers.rgmjmcmc import rgmjmcmc
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -37,9 +38,10 @@ class BGNLMRegressor(PosteriorRegressor):
     """Bayesian discovery of laws: linear regression on nonlinear features that are found in the data.
 
     A feature is an expression over the columns, such as ``troot(mass*period*period)``: products of features,
-    transforms of them, and transforms of their linear combinations. Chains of populations search for the models
-    of highest posterior probability (GMJMCMC); probabilities are renormalised over the models found. Features
-    that are the same column up to scale are one law.
+    transforms of them, and transforms of their linear combinations. Chains of populations search for good models;
+    what they find becomes a library, and reversible chains (RGMJMCMC) sample models of its features and of fresh
+    ones, so that the share of steps with a law estimates its posterior probability. Features that are the same
+    column up to scale are one law.
 
     Parameters
     ----------
@@ -56,11 +58,13 @@ class BGNLMRegressor(PosteriorRegressor):
     space : Space, optional
         Limits of the feature space, and weights of the operators that move in it.
     algorithm : str
-        "auto" or "gmjmcmc".
+        "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
+        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
     chains : int
-        Independent chains of the search.
+        Independent chains, of the search and of sampling.
     budget : Budget, optional
-        How long to search: ``steps`` of each chain (300 in a population), or ``seconds`` for all together.
+        How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
+        ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
     n_jobs : int, optional
         Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
         budget is in seconds.
@@ -115,7 +119,7 @@ class BGNLMRegressor(PosteriorRegressor):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
-        algorithm: str = "auto",
+        algorithm: str = "rgmjmcmc",
         chains: int = 16,
         budget: Budget | None = None,
         n_jobs: int | None = 1,
@@ -147,7 +151,7 @@ class BGNLMRegressor(PosteriorRegressor):
             Case weights: a row of weight 2 counts as two rows.
         """
         options.check_family(self.family)
-        options.choose_search(self.algorithm)
+        algorithm = options.choose_search(self.algorithm)
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
         spec, design = learn_table(X, estimator=self, factors=False)
@@ -166,7 +170,8 @@ class BGNLMRegressor(PosteriorRegressor):
             )  # fmt: skip
             _warn_constant(design, spec.names)
             options.check_transforms(chosen, design, spec.names)
-            found = gmjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+            run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
+            found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
         self.laws_ = found.laws
         self.target_ = _name_of(y)
         self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
@@ -334,8 +339,17 @@ class BGNLMRegressor(PosteriorRegressor):
         return sympy.Add(sympy.Float(intercept), *terms)
 
     def to_arviz(self) -> Any:
-        """Refused: a search has no chains over a fixed list of terms, which is what ArviZ takes."""
-        raise InputError("a search among features has no draws to hand to ArviZ; use inclusion_ and models_ instead.")
+        """The chains as an ArviZ object; refused after a search, which has no draws.
+
+        The group ``posterior`` holds ``inclusion`` with dimensions chain, draw and feature: one draw is one
+        batch of steps, its value the share of the batch during which the law was in.
+        """
+        if not self._fitted.result.counted:
+            raise InputError(
+                "a search among features has no draws to hand to ArviZ; fit with algorithm='rgmjmcmc', or use "
+                "inclusion_ and models_ instead."
+            )
+        return super().to_arviz()
 
 
 def _columns_of(spec: TableSpec, design: np.ndarray) -> Mapping[str, np.ndarray]:

@@ -79,11 +79,9 @@ def choose_search(algorithm: Any) -> str:
             f"algorithm {algorithm!r} takes a fixed list of terms, and features are found as the search goes; use "
             "'gmjmcmc', or BGLMRegressor to select among the columns as they are."
         )
-    if algorithm == "rgmjmcmc":
-        raise InputError("algorithm 'rgmjmcmc' is not available yet; use 'gmjmcmc'.")
-    if algorithm not in ("auto", "gmjmcmc"):
-        raise InputError(f"algorithm {algorithm!r} does not exist; choose 'auto' or 'gmjmcmc'.")
-    return "gmjmcmc"
+    if algorithm not in ("auto", "rgmjmcmc", "gmjmcmc"):
+        raise InputError(f"algorithm {algorithm!r} does not exist; choose 'rgmjmcmc' or 'gmjmcmc'.")
+    return "gmjmcmc" if algorithm == "gmjmcmc" else "rgmjmcmc"
 
 
 def read_transforms(given: Any) -> tuple[Transform, ...]:

@@ -57,8 +57,9 @@ class Populations:
 
     Parameters
     ----------
-    steps : int
-        MJMCMC steps inside one population.
+    steps : int, optional
+        MJMCMC steps inside one population; default 100, and more for long columns, so that the fresh features of
+        the next population cost no more than the steps.
     rate : float
         Expected number of fresh features drawn for a population.
     table : float
@@ -77,7 +78,7 @@ class Populations:
         Moves tried by one search.
     """
 
-    steps: int = 100
+    steps: int | None = None
     rate: float = 3.0
     table: float = 0.7
     moves: Mapping[str, float] | None = None
@@ -107,8 +108,12 @@ class Populations:
             raise InputError(f"rate of the populations is {self.rate!r}; give a number above 0 and at most 16.")
         for name, least in (("steps", 1), ("generated", 0), ("search", 0)):
             value = getattr(self, name)
-            if int(value) != value or value < least:
+            if value is not None and (int(value) != value or value < least):
                 raise InputError(f"{name} of the populations is {value!r}; give a whole number of at least {least}.")
+
+    def length(self, places: int, rows: int) -> int:
+        """Steps inside a population of so many places and columns of so many rows."""
+        return int(self.steps) if self.steps is not None else max(100, int(self.rate * places * rows / 2000))
 
     def cumulative(self) -> np.ndarray:
         """Cumulative weights of the moves between populations."""
@@ -167,10 +172,12 @@ class ReversibleChain(FeatureTable):
         size = problem.space.size
         # Twice the model for both ends of a literal move, and far more than a Poisson number of guests.
         places = self.first + 64 * -(-(2 * size + settings.generated + 40) // 64)
-        z = np.zeros((places, problem.x.shape[1]))
+        rows = problem.x.shape[1]
+        self.population_steps = settings.length(places, rows)
+        z = np.zeros((places, rows))
         self.data = problem.population_data(z, most=2 * size)
         self.population = problem.new_population(z)
-        self.pool = self.new_pool(int(np.clip(memory // (16 * problem.x.shape[1]), 16, MOST_COLUMNS)))
+        self.pool = self.new_pool(int(np.clip(memory // (16 * rows), 16, MOST_COLUMNS)))
         self.declared = problem.declared()
         self._furnish()
         self.guests = self._new_guests(places)
@@ -308,10 +315,10 @@ class ReversibleChain(FeatureTable):
     def advance(self, steps: int) -> None:
         """Exactly so many steps; arrays grow, and are emptied, between populations."""
         while steps > 0:
-            reserve = min(8 * self.settings.steps + 2048, FIRST_CAPACITY // 2)
+            reserve = min(8 * self.population_steps + 2048, FIRST_CAPACITY // 2)
             done, reason = sample(
                 self.data, self.chain, self.moves, self.arena, self.pool, self.population, self.guests, self.between,
-                self.declared, self.archive, self.start, steps, self.settings.steps, reserve,
+                self.declared, self.archive, self.start, steps, self.population_steps, reserve,
             )  # fmt: skip
             steps -= done
             if reason == WANT_STORE:

@@ -24,19 +24,23 @@ from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
-DEFAULT_POPULATIONS = 100
+DEFAULT_POPULATIONS = 150
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
 # Rounds of learning; after the first half the library may still take in what they met.
 ROUNDS = 4
 LEARN_STEPS = 2_000
+# A library has room for so many features, however long their columns.
+LEAST_FEATURES = 16
 # Chains begin at models drawn from so many of the best.
 STARTS = 50
 # A guest whose models hold this share of the posterior gets a place in the library while there is time.
 WORTH_A_PLACE = 1e-3
 # Bytes for the columns of the library and its guests, all chains together.
 COLUMN_BYTES = 2 * 2**30
+# Columns of a chain besides its library: guests, scratch rows, cache.
+OTHER_COLUMNS = 40
 
 
 def rgmjmcmc(
@@ -110,19 +114,25 @@ class _Driver:
         self.problem, self.budget, self.workers, self.settings = problem, budget, workers, settings
         search_root, sampling_root, start_root = root.spawn(3)
         self.search_seeds = search_root.spawn(chains)
-        self.seeds = sampling_root.spawn(chains)
+        fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
+        self.seeds = sampling_root.spawn(int(np.clip(fit, min(chains, 2), chains)))
         self.start_seed = start_root
         self.progress = progress or (lambda done, total, note: None)
         self.chains: list[ReversibleChain] = []
         self.collected: Collected = {}
         self.warmup_steps = 0
         self.finished = True
-        self.pool = ThreadPoolExecutor(workers) if workers > 1 and chains > 1 else None
+        self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(self.seeds) > 1 else None
 
     def run(self, search_steps: int, distinct: int) -> Discovery:
         prime(self.problem, self.settings)
         begun = time.perf_counter()
         notes: list[str] = []
+        if len(self.seeds) < len(self.search_seeds):
+            notes.append(
+                f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
+                f"would take over {COLUMN_BYTES >> 30} GiB."
+            )
         try:
             outcomes = self._search(search_steps)
             self._learn(begun)
@@ -131,7 +141,7 @@ class _Driver:
                 chain.batch = FIRST_BATCH
             schedule = Schedule(self.chains, self._run_batches, self.progress, SEARCH_SHARE + LEARN_SHARE)
             try:
-                notes = schedule.sample(self.budget, begun)
+                notes += schedule.sample(self.budget, begun)
                 self._until_distinct(schedule, distinct)
             except KeyboardInterrupt:
                 if not all(chain.means for chain in self.chains):
@@ -187,8 +197,8 @@ class _Driver:
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
         rows, chains = self.problem.x.shape[1], len(self.seeds)
-        room = COLUMN_BYTES // (8 * rows * chains) - 2 * self.problem.space.size - 40
-        library = build_library(self.problem, self.collected, int(np.clip(room, 16, MOST_FEATURES)))
+        room = COLUMN_BYTES // (8 * rows * chains) - OTHER_COLUMNS
+        library = build_library(self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)))
         inside = set(library.features)
         starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
         rng = np.random.default_rng(self.start_seed)

@@ -1,0 +1,368 @@
+"""Rows 10 and 11: moves between populations of the reversible sampler, and what its time goes to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from bench import problems
+from bench.adapters.ours import PhaseClock
+from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
+from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
+from modejump.features.expression import Feature
+from modejump.kernels.guests import LEFT, POPULATIONS
+from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
+from modejump.samplers.budget import Budget
+from modejump.samplers.diagnostics import Diagnostics, diagnose
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.gmjmcmc import search_features
+from modejump.samplers.laws import Collected
+from modejump.samplers.library import best_models, build_library
+from modejump.samplers.reversible import DEFAULT_MOVES, Library, Populations, ReversibleChain
+from modejump.samplers.rgmjmcmc import prime, rgmjmcmc
+from modejump.samplers.runner import align_batches
+from modejump.samplers.schedule import FIRST_BATCH
+
+# Experiment and protocol of each case.
+CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}
+QUIET = "no moves"
+BARE = "literal (Theorem 1), library of covariates only"
+# One move of the kind after every population; the mixture has moves after a quarter of them only.
+SETTINGS: Mapping[str, Mapping[str, float]] = {
+    QUIET: {"none": 1.0},
+    "edit": {"edit": 1.0},
+    "small": {"small": 1.0},
+    "coupled": {"coupled": 1.0},
+    "delayed (Theorem 2)": {"delayed": 1.0},
+    "literal (Theorem 1)": {"literal": 1.0},
+    "default mixture": DEFAULT_MOVES,
+    BARE: {"literal": 1.0},
+}
+# Only these draw a second population, which may lack the model.
+TWO_POPULATIONS = {"literal", "delayed", "small"}
+# Inclusion probabilities that are neither nearly 0 nor nearly 1.
+UNCERTAIN = (0.03, 0.97)
+# Level of the test that a setting has the reference's frequencies, all features and settings of a case together.
+LEVEL = 1e-4
+MEMORY = 2**26
+WARM_UP = 50_000
+STARTS = 50
+SEARCH_CHAINS = 8
+SEED = 7
+# Measured on other data than simulated ones, on another machine, at another time: for a note, never for a ratio.
+FBMS = (
+    "FBMS is not run by this row. Measured elsewhere (FBMS 1.3 in R, GMJMCMC on the observed planets, experiment (II) "
+    "script, 40 populations of 250 iterations, 12 seeds): 19.8 s a run, that is about 500 iterations/s where no others "
+    "were made, and 3 500 model visits/s. That was another run on another machine, and its iterations are not our "
+    "steps (a mode jump of theirs visits many models in one iteration), so no ratio is given."
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much work the rows on the reversible sampler do."""
+
+    repetitions: int = 3
+    chains: int = 4
+    seconds: float = 1.0  # CPU time of each chain of a repetition
+    search: int = 200  # populations of each chain of the search
+    reference: int = 1_000_000  # steps of each chain of the reference
+    populations: int = 5000  # populations whose time is taken
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What all settings of a case have in common: the frozen library, flip weights, starts and a reference."""
+
+    problem: FeatureProblem
+    library: Library
+    learnt: np.ndarray
+    starts: tuple[frozenset[Feature], ...]
+    tracked: tuple[Feature, ...]  # features whose inclusion probability is uncertain
+    reference: Diagnostics  # of the tracked features
+    best: float  # highest log posterior known
+
+
+class Crossing(NamedTuple):
+    """Chains of one setting: moves between populations, steps, CPU seconds, and how well tracked features mix."""
+
+    tried: np.ndarray
+    steps: int
+    seconds: float
+    found: Diagnostics
+    best: float
+
+
+def planets() -> tuple[Planets, str]:
+    """The observed planets where their table is there, otherwise simulated ones; and a sentence about them."""
+    path = problems.DATA / "exoplanets.csv"
+    if path.exists():
+        return Planets.observed(pd.read_csv(path), path.name), "The planets are the observed ones of exoplanets.csv."
+    return Planets.simulate(), (
+        "The planets are simulated: exoplanets.csv is missing; it belongs into the folder shared/data beside the "
+        "repository."
+    )
+
+
+def case_problem(catalogue: Planets, name: str) -> FeatureProblem:
+    """The problem of a case."""
+    experiment, protocol = CASES[name]
+    return catalogue.problem(EXPERIMENTS[experiment], protocol, default_spelling(experiment, protocol))
+
+
+def covariates_only(problem: FeatureProblem) -> Library:
+    """A library of the covariates, of which nothing is known."""
+    columns = zip(problem.names, problem.x, strict=True)
+    features = tuple(Feature.covariate(name) for name, column in columns if np.ptp(column) > 0.0)
+    return Library(features, np.full(len(features), 0.5))
+
+
+def started(
+    problem: FeatureProblem,
+    library: Library,
+    moves: Mapping[str, float],
+    starts: Sequence[frozenset[Feature]],
+    seeds: Sequence[np.random.SeedSequence],
+    steps: int | None = None,
+) -> list[ReversibleChain]:
+    """Chains at models drawn from those of the starts that the library has."""
+    inside = set(library.features)
+    possible = [model for model in starts if model <= inside] or [frozenset()]
+    chains = []
+    for seed in seeds:
+        start_seed, stream = seed.spawn(2)
+        chain = ReversibleChain(problem, library, stream, Populations(steps=steps, moves=moves), MEMORY)
+        chain.begin_at(sorted(possible[int(np.random.default_rng(start_seed).integers(len(possible)))]))
+        chain.batch = FIRST_BATCH
+        chains.append(chain)
+    return chains
+
+
+def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray) -> None:
+    """Steps that do not count, with flip weights that stay."""
+    for chain in chains:
+        chain.learn(learnt)
+        chain.warm_up(WARM_UP)
+        chain.forget_warmup()
+
+
+def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> tuple[Library, np.ndarray, Collected]:
+    """One search, the library of what it and trial chains met, its flip weights, and the models."""
+    search, first, second = seed.spawn(3)
+    collected: Collected = {}
+    for outcome in search_features(
+        problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, workers=1
+    ):
+        collected |= outcome.collected
+    for chain in _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains)):
+        chain.warm_up(WARM_UP)
+        chain.close()
+        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+        collected |= chain.best_library_models(STARTS)
+    library = build_library(problem, collected)
+    chains = _trial(problem, library, collected, second.spawn(size.chains))
+    return library, np.mean([chain.warm_up(WARM_UP) for chain in chains], axis=0), collected
+
+
+def _trial(
+    problem: FeatureProblem, library: Library, collected: Collected, seeds: Sequence[np.random.SeedSequence]
+) -> list[ReversibleChain]:
+    return started(problem, library, DEFAULT_MOVES, best_models(collected, STARTS), seeds)
+
+
+def set_up(problem: FeatureProblem, size: Size) -> Setup:
+    """Library and reference of a case; the same in every run, as everything is counted in steps."""
+    prime(problem, Populations())
+    learning, checking = np.random.SeedSequence(SEED).spawn(2)
+    library, learnt, collected = learn(problem, learning, size)
+    starts = tuple(best_models(collected, STARTS))
+    chains = started(problem, library, DEFAULT_MOVES, starts, checking.spawn(size.chains))
+    warmed(chains, learnt)
+    for chain in chains:
+        chain.run_batches(max(2, size.reference // FIRST_BATCH))
+    all_of_them = diagnosed(chains, library.features)
+    low, high = UNCERTAIN
+    uncertain = np.flatnonzero((all_of_them.frequency > low) & (all_of_them.frequency < high))
+    tracked = tuple(library.features[j] for j in uncertain)
+    reference = Diagnostics(*(figures[uncertain] for figures in all_of_them))
+    return Setup(problem, library, learnt, starts, tracked, reference, max(collected.values()))
+
+
+def diagnosed(chains: Sequence[ReversibleChain], features: Sequence[Feature]) -> Diagnostics:
+    """Diagnostics of some features, in the library or guests."""
+    align_batches(chains)
+    return diagnose(np.array([batch_means(chain, features) for chain in chains]), chains[0].batch)
+
+
+def batch_means(chain: ReversibleChain, features: Sequence[Feature]) -> np.ndarray:
+    """Share of each batch during which a feature was in the model, of shape (batches, features)."""
+    position = {f: j for j, f in enumerate(chain.library.features)}
+    means = np.zeros((len(chain.means), len(features)))
+    for j, f in enumerate(features):
+        if f in position:
+            means[:, j] = [mean[position[f]] for mean in chain.means]
+        else:
+            stays = chain.stays[: len(chain.means)]
+            means[:, j] = [stay.get(f, 0.0) / chain.batch for stay in stays]
+    return means
+
+
+def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
+    """Run the chains of a setting, each for its CPU time."""
+    library, learnt = setup.library, setup.learnt
+    if setting == BARE:
+        library = covariates_only(setup.problem)
+        learnt = library.importance
+    seeds = np.random.SeedSequence([SEED, 1 + repetition]).spawn(size.chains)
+    chains = started(setup.problem, library, SETTINGS[setting], setup.starts, seeds)
+    warmed(chains, learnt)
+    seconds = 0.0
+    steps = 0
+    for chain in chains:
+        begun = time.thread_time()
+        while len(chain.means) < 2 or time.thread_time() - begun < size.seconds:
+            chain.run_batches(4)
+        seconds += time.thread_time() - begun
+        steps += chain.batch * len(chain.means)
+    found = diagnosed(chains, setup.tracked)
+    tried = np.sum([chain.between.tried for chain in chains], axis=0)
+    for chain in chains:
+        chain.close()
+    return Crossing(tried.sum(axis=0), steps, seconds, found, max(chain.best for chain in chains))
+
+
+def worst_rate(crossing: Crossing) -> float:
+    """Effective draws for each CPU second of the tracked feature that has fewest; one that never moved has none."""
+    return float(np.nan_to_num(crossing.found.ess, nan=0.0).min()) / crossing.seconds
+
+
+def away(setup: Setup, runs: Sequence[Crossing]) -> float | None:
+    """Largest distance to the reference where it is more than Monte Carlo error explains, otherwise None."""
+    distance = np.abs(np.mean([run.found.frequency for run in runs], axis=0) - setup.reference.frequency)
+    variance = np.sum([run.found.mcse**2 for run in runs], axis=0) / len(runs) ** 2 + setup.reference.mcse**2
+    quantile = norm.isf(0.5 * LEVEL / (len(setup.tracked) * len(SETTINGS)))
+    off = distance > quantile * np.sqrt(variance)
+    return float(distance[off].max()) if off.any() else None
+
+
+def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
+    """Every setting on every case, in turns."""
+    catalogue, sentence = planets()
+    yield Note(row, sentence)
+    for name in CASES:
+        setup = set_up(case_problem(catalogue, name), size)
+        jobs = {setting: partial(cross, setup, setting, size) for setting in SETTINGS}
+        found, _ = interleave(jobs, size.repetitions)
+        yield from _case_lines(row, name, setup, found)
+
+
+def _case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Crossing]]) -> Iterator[Line | Note]:
+    count = len(setup.tracked)
+    low, high = UNCERTAIN
+    within = f"inclusion probabilities in ({low:g}, {high:g})"
+    yield Note(row, f"{name}: a library of {len(setup.library.features)} features, {count} of them with {within}.")
+    apart = {setting: away(setup, runs) if count else None for setting, runs in found.items()}
+    still = found[QUIET]
+    for setting, runs in found.items():
+        what = f"{name}, {setting}"
+        other = QUIET if setting != QUIET else ""
+        if count and apart[setting] is None:
+            theirs = Series.of(map(worst_rate, still)) if other and apart[QUIET] is None else None
+            mine = Series.of(map(worst_rate, runs))
+            yield Line(row, what, "effective draws/CPU s", mine, theirs, other if theirs else "")
+        elif count:
+            yield Note(row, _unmixed(what, apart[setting], setup.best - max(run.best for run in runs)))
+        theirs = Series.of([run.steps / run.seconds for run in still]) if other else None
+        yield Line(row, what, "steps/CPU s", Series.of([run.steps / run.seconds for run in runs]), theirs, other)
+        if setting == QUIET:
+            continue
+        shares = np.array([run.tried / max(run.tried[PROPOSED], 1) for run in runs])
+        yield Line(row, what, "share changing the model", Series.of(shares[:, MOVED]))
+        if TWO_POPULATIONS & set(SETTINGS[setting]):
+            yield Line(row, what, "share with zero reverse", Series.of(shares[:, ZERO_REVERSE]), less=True)
+
+
+def _unmixed(what: str, distance: float | None, below: float) -> str:
+    met = "met the best model known" if below < 1e-6 else f"met no model within {below:.3g} of the best log posterior"
+    return (
+        f"{what}: an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error "
+        f"explains, and its chains {met}: they have not mixed, so no effective sample size is given."
+    )
+
+
+def population_seconds(
+    setup: Setup, settings: tuple[Mapping[str, float], int | None], size: Size, repetition: int
+) -> float:
+    """CPU seconds of one population with such moves after it and so many steps in it."""
+    moves, steps = settings
+    seed = np.random.SeedSequence([SEED, 100 + repetition])
+    chains = started(setup.problem, setup.library, moves, setup.starts, [seed], steps)
+    warmed(chains, setup.learnt)
+    (chain,) = chains
+    before = int(chain.guests.num[POPULATIONS])
+    begun = time.thread_time()
+    chain.advance(size.populations * chain.population_steps)
+    return (time.thread_time() - begun) / (int(chain.guests.num[POPULATIONS]) - before)
+
+
+def fresh_features(setup: Setup, populations: int) -> float:
+    """Fresh features that get a place in a population, on average over so many populations."""
+    (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.starts, [np.random.SeedSequence(SEED)])
+    warmed([chain], setup.learnt)
+    total = 0
+    for _ in range(populations):
+        chain.advance(int(chain.guests.num[LEFT]))
+        # Without moves the next population has the model's guests and the fresh ones, nobody else.
+        carried = int(chain.chain.state.member[chain.first :].sum())
+        chain.advance(1)
+        total += int((chain.population.feature[chain.first :] >= 0).sum()) - carried
+    return total / populations
+
+
+def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
+    """Steps, populations and fresh features per second of the default sampler on (II) script."""
+    catalogue, sentence = planets()
+    yield Note(row, sentence)
+    setup = set_up(case_problem(catalogue, "(II) script"), size)
+
+    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, (), [np.random.SeedSequence(SEED)])
+    steps = chain.population_steps
+
+    def sampled(repetition: int) -> Pace:
+        clock = PhaseClock()
+        found = rgmjmcmc(
+            setup.problem, chains=1, budget=Budget(steps=size.populations * steps), seed=repetition, progress=clock
+        )
+        return Pace(found.result.steps, clock.sampling)
+
+    paces = interleave({"ours": sampled}, size.repetitions)[0]["ours"]
+    yield from rate_lines(row, "(II) script, sampling of rgmjmcmc, one chain", "steps", paces)
+    yield Note(row, FBMS)
+    kinds = {
+        "whole": (DEFAULT_MOVES, None),
+        "quiet": (SETTINGS[QUIET], None),
+        "renewal": (SETTINGS[QUIET], 1),
+    }
+    jobs = {kind: partial(population_seconds, setup, settings, size) for kind, settings in kinds.items()}
+    took = interleave(jobs, size.repetitions)[0]
+    rate = np.array([1.0 / seconds for seconds in took["whole"]])
+    fresh = fresh_features(setup, max(1, size.populations // 10))
+    what = f"populations of {steps} steps, default moves between them"
+    yield Line(row, what, "populations/CPU s", Series.of(rate))
+    yield Line(row, f"fresh features, {fresh:.2f} placed in a population", "features/CPU s", Series.of(fresh * rate))
+    whole, quiet, renewal = (float(np.median(took[kind])) for kind in kinds)
+    share = {"renewal and one step": renewal, "its other steps": quiet - renewal, "moves": whole - quiet}
+    yield Note(
+        row,
+        f"a population takes {1e6 * whole:.0f} CPU microseconds: "
+        + ", ".join(f"{100 * part / whole:.0f} % {name}" for name, part in share.items())
+        + f" (differences of three runs). {Populations.rate:g} fresh features are drawn for it on average; library "
+        "features, repeats and void draws get no place.",
+    )
