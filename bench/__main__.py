@@ -40,7 +40,7 @@ def read_rows(text: str) -> list[int]:
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Print the benchmark table.")
-    parser.add_argument("--quick", action="store_true", help="shortened versions of all rows, under a minute")
+    parser.add_argument("--quick", action="store_true", help="shortened versions of all rows, a minute or two")
     parser.add_argument("--rows", type=read_rows, default=list(ROWS), help="rows to run, such as 1,3")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file")
     parser.add_argument("--instructions", action="store_true", help="count instructions in rows 1 and 2 (slow)")

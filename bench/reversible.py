@@ -52,16 +52,15 @@ UNCERTAIN = (0.03, 0.97)
 # Level of the test that a setting has the reference's frequencies, all features and settings of a case together.
 LEVEL = 1e-4
 MEMORY = 2**26
-WARM_UP = 50_000
 STARTS = 50
 SEARCH_CHAINS = 8
 SEED = 7
-# Measured on other data than simulated ones, on another machine, at another time: for a note, never for a ratio.
+# Nothing that this benchmark measured: for a note, never for a ratio.
 FBMS = (
     "FBMS is not run by this row. Measured elsewhere (FBMS 1.3 in R, GMJMCMC on the observed planets, experiment (II) "
-    "script, 40 populations of 250 iterations, 12 seeds): 19.8 s a run, that is about 500 iterations/s where no others "
-    "were made, and 3 500 model visits/s. That was another run on another machine, and its iterations are not our "
-    "steps (a mode jump of theirs visits many models in one iteration), so no ratio is given."
+    "script, 40 populations of 250 iterations, 12 seeds, one core): 19.8 s a run and 3 500 model visits/s, that is "
+    "about 500 iterations/s and 7 visits an iteration, if there were no iterations but these. It was another run, "
+    "perhaps on another machine, and an iteration there is not a step here: no ratio is given."
 )
 
 
@@ -75,6 +74,7 @@ class Size:
     search: int = 200  # populations of each chain of the search
     reference: int = 1_000_000  # steps of each chain of the reference
     populations: int = 5000  # populations whose time is taken
+    warm_up: int = 50_000  # steps of each chain that do not count
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +145,11 @@ def started(
     return chains
 
 
-def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray) -> None:
+def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, size: Size) -> None:
     """Steps that do not count, with flip weights that stay."""
     for chain in chains:
         chain.learn(learnt)
-        chain.warm_up(WARM_UP)
+        chain.warm_up(size.warm_up)
         chain.forget_warmup()
 
 
@@ -162,13 +162,13 @@ def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> 
     ):
         collected |= outcome.collected
     for chain in _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains)):
-        chain.warm_up(WARM_UP)
+        chain.warm_up(size.warm_up)
         chain.close()
         collected |= {model: value for model, (value, _) in chain.guest_models.items()}
         collected |= chain.best_library_models(STARTS)
     library = build_library(problem, collected)
     chains = _trial(problem, library, collected, second.spawn(size.chains))
-    return library, np.mean([chain.warm_up(WARM_UP) for chain in chains], axis=0), collected
+    return library, np.mean([chain.warm_up(size.warm_up) for chain in chains], axis=0), collected
 
 
 def _trial(
@@ -184,7 +184,7 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     library, learnt, collected = learn(problem, learning, size)
     starts = tuple(best_models(collected, STARTS))
     chains = started(problem, library, DEFAULT_MOVES, starts, checking.spawn(size.chains))
-    warmed(chains, learnt)
+    warmed(chains, learnt, size)
     for chain in chains:
         chain.run_batches(max(2, size.reference // FIRST_BATCH))
     all_of_them = diagnosed(chains, library.features)
@@ -222,7 +222,7 @@ def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
         learnt = library.importance
     seeds = np.random.SeedSequence([SEED, 1 + repetition]).spawn(size.chains)
     chains = started(setup.problem, library, SETTINGS[setting], setup.starts, seeds)
-    warmed(chains, learnt)
+    warmed(chains, learnt, size)
     seconds = 0.0
     steps = 0
     for chain in chains:
@@ -260,10 +260,11 @@ def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
         setup = set_up(case_problem(catalogue, name), size)
         jobs = {setting: partial(cross, setup, setting, size) for setting in SETTINGS}
         found, _ = interleave(jobs, size.repetitions)
-        yield from _case_lines(row, name, setup, found)
+        yield from case_lines(row, name, setup, found)
 
 
-def _case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Crossing]]) -> Iterator[Line | Note]:
+def case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Crossing]]) -> Iterator[Line | Note]:
+    """Lines and notes of one case, from the runs of each setting."""
     count = len(setup.tracked)
     low, high = UNCERTAIN
     within = f"inclusion probabilities in ({low:g}, {high:g})"
@@ -293,7 +294,8 @@ def _unmixed(what: str, distance: float | None, below: float) -> str:
     met = "met the best model known" if below < 1e-6 else f"met no model within {below:.3g} of the best log posterior"
     return (
         f"{what}: an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error "
-        f"explains, and its chains {met}: they have not mixed, so no effective sample size is given."
+        f"explains, and its chains {met}: they have not mixed, so no effective sample size is given, and the "
+        "shares are those of chains on their way."
     )
 
 
@@ -304,7 +306,7 @@ def population_seconds(
     moves, steps = settings
     seed = np.random.SeedSequence([SEED, 100 + repetition])
     chains = started(setup.problem, setup.library, moves, setup.starts, [seed], steps)
-    warmed(chains, setup.learnt)
+    warmed(chains, setup.learnt, size)
     (chain,) = chains
     before = int(chain.guests.num[POPULATIONS])
     begun = time.thread_time()
@@ -312,18 +314,18 @@ def population_seconds(
     return (time.thread_time() - begun) / (int(chain.guests.num[POPULATIONS]) - before)
 
 
-def fresh_features(setup: Setup, populations: int) -> float:
-    """Fresh features that get a place in a population, on average over so many populations."""
+def fresh_features(setup: Setup, size: Size) -> float:
+    """Fresh features that get a place in a population, on average."""
     (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.starts, [np.random.SeedSequence(SEED)])
-    warmed([chain], setup.learnt)
+    warmed([chain], setup.learnt, size)
     total = 0
-    for _ in range(populations):
+    for _ in range(size.populations):
         chain.advance(int(chain.guests.num[LEFT]))
         # Without moves the next population has the model's guests and the fresh ones, nobody else.
         carried = int(chain.chain.state.member[chain.first :].sum())
         chain.advance(1)
         total += int((chain.population.feature[chain.first :] >= 0).sum()) - carried
-    return total / populations
+    return total / size.populations
 
 
 def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
@@ -353,7 +355,7 @@ def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
     jobs = {kind: partial(population_seconds, setup, settings, size) for kind, settings in kinds.items()}
     took = interleave(jobs, size.repetitions)[0]
     rate = np.array([1.0 / seconds for seconds in took["whole"]])
-    fresh = fresh_features(setup, max(1, size.populations // 10))
+    fresh = fresh_features(setup, size)
     what = f"populations of {steps} steps, default moves between them"
     yield Line(row, what, "populations/CPU s", Series.of(rate))
     yield Line(row, f"fresh features, {fresh:.2f} placed in a population", "features/CPU s", Series.of(fresh * rate))

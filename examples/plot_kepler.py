@@ -8,8 +8,8 @@ the squared period.
 """
 
 # %%
-# The search knows no physics. It builds products and transforms of the columns, such as ``troot``, the cube root, and
-# looks for the models of highest posterior probability.
+# The sampler knows no physics. It builds products and transforms of the columns, such as ``troot``, the cube root, and
+# samples models of them by their posterior probability.
 import matplotlib.pyplot as plt
 
 import modejump

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from bench import __main__ as command
-from bench import genetic, instructions, problems, rows, table
+from bench import genetic, instructions, problems, reversible, rows, table
 from bench.adapters import r as r_adapter
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Metropolis, Plain
@@ -20,6 +21,9 @@ from bench.measure import Clock, Line, Missing, Note, Pace, Series, interleave, 
 from bench.problems import Case, gauss, twins
 from brute import brute_force
 from scipy.stats import norm
+
+from modejump.features.expression import Feature
+from modejump.samplers.diagnostics import Diagnostics, diagnose
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = rows.Scale(
@@ -36,6 +40,7 @@ TINY = rows.Scale(
     fresh=(),
     wide=(20, 50),
 )
+SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +117,11 @@ def test_cpu_time_counts_work_and_not_waiting() -> None:
 def test_phase_clock_tells_warm_up_from_sampling() -> None:
     clock = PhaseClock()
     clock(0.1, 1.0, "warm-up")
-    clock(0.2, 1.0, "warm-up")
+    clock(0.2, 1.0, "learning")
+    warm = clock.warm
     clock(0.6, 1.0, "sampling")
-    clock(1.0, 1.0, "sampling")
+    clock(1.0, 1.0, "sampling, 1.30 million steps/s")
+    assert clock.warm == warm
     whole = clock.ended - clock.begun
     assert clock.warmup.wall > 0 and clock.sampling.wall > 0
     assert clock.warmup.wall + clock.sampling.wall == pytest.approx(whole.wall, rel=1e-9)
@@ -400,9 +407,9 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_unknown_rows_are_refused() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,10"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,12"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "'1,10' does not name rows; give numbers of 1 to 9." in done.stderr
+    assert "'1,12' does not name rows; give numbers of 1 to 11." in done.stderr
 
 
 def test_populations_are_timed_on_a_search_that_runs() -> None:
@@ -410,3 +417,149 @@ def test_populations_are_timed_on_a_search_that_runs() -> None:
     assert isinstance(first, Line) and isinstance(second, Line) and isinstance(note, Note)
     seconds, models = genetic.population_seconds(genetic.planets_problem(60), 3, 20, 1)
     assert seconds > 0.0 and 1.0 <= models <= 20 * 300
+
+
+# The reversible sampler
+
+
+@pytest.fixture
+def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table of planets, and one case of the rows that want it."""
+    monkeypatch.setattr(problems, "DATA", tmp_path)
+    monkeypatch.setattr(reversible, "CASES", {"(II) script": ("kepler", "script")})
+
+
+@pytest.fixture(scope="module")
+def setup() -> reversible.Setup:
+    catalogue = reversible.Planets.simulate(60)
+    return reversible.set_up(reversible.case_problem(catalogue, "(II) script"), SMALL)
+
+
+def crossing(means: np.ndarray, seconds: float = 1.0) -> reversible.Crossing:
+    """An outcome with the diagnostics of such batch means, of 100 steps each."""
+    return reversible.Crossing(np.array([10, 1, 0]), 100, seconds, diagnose(means, 100), 0.0)
+
+
+def test_planets_are_observed_where_their_table_is_there(shared: Path) -> None:
+    catalogue, sentence = reversible.planets()
+    assert not catalogue.simulated and "observed" in sentence
+
+
+def test_planets_are_simulated_otherwise_and_that_is_said(simulated: None) -> None:
+    catalogue, sentence = reversible.planets()
+    assert catalogue.simulated and "exoplanets.csv is missing" in sentence
+
+
+def test_a_bare_library_has_the_covariates_alone(setup: reversible.Setup) -> None:
+    bare = reversible.covariates_only(setup.problem)
+    assert [f.text for f in bare.features] == list(setup.problem.names)
+
+
+def test_a_setup_is_the_same_every_time(setup: reversible.Setup) -> None:
+    again = reversible.set_up(setup.problem, SMALL)
+    assert again.library.features == setup.library.features
+    assert again.tracked == setup.tracked
+    np.testing.assert_array_equal(again.learnt, setup.learnt)
+    np.testing.assert_array_equal(again.reference.frequency, setup.reference.frequency)
+
+
+def test_tracked_features_are_uncertain(setup: reversible.Setup) -> None:
+    low, high = reversible.UNCERTAIN
+    assert set(setup.tracked) <= set(setup.library.features)
+    assert ((setup.reference.frequency > low) & (setup.reference.frequency < high)).all()
+
+
+def test_batch_means_are_those_of_the_library_and_of_guests() -> None:
+    inside, guest, never = (Feature.covariate(name) for name in "abc")
+    chain = SimpleNamespace(
+        library=SimpleNamespace(features=(inside,)),
+        means=[np.array([0.5]), np.array([0.25])],
+        # A batch that alignment cut off still has its stays.
+        stays=[{guest: 20.0}, {}, {guest: 9.0}],
+        batch=100,
+    )
+    means = reversible.batch_means(chain, [inside, guest, never])
+    np.testing.assert_allclose(means, [[0.5, 0.2, 0.0], [0.25, 0.0, 0.0]])
+
+
+def test_batch_means_of_library_and_guests_add_up_to_the_size_of_models(setup: reversible.Setup) -> None:
+    seeds = [np.random.SeedSequence(5)]
+    bare = reversible.covariates_only(setup.problem)
+    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, (), seeds)
+    chain.run_batches(40)
+    features = list(bare.features) + sorted({f for stay in chain.stays for f in stay})
+    assert len(features) > len(bare.features)
+    sizes = chain.chain.record.sizes
+    mean_size = float(sizes @ np.arange(len(sizes)) / sizes.sum())
+    assert reversible.batch_means(chain, features).mean(axis=0).sum() == pytest.approx(mean_size, rel=1e-9)
+
+
+def test_a_feature_that_never_moved_has_no_effective_draws() -> None:
+    rng = np.random.default_rng(1)
+    means = rng.uniform(0.3, 0.7, (2, 40, 2))
+    moving = reversible.worst_rate(crossing(means, seconds=2.0))
+    assert moving == pytest.approx(diagnose(means, 100).ess.min() / 2.0)
+    means[:, :, 1] = 1.0
+    assert reversible.worst_rate(crossing(means)) == 0.0
+
+
+def test_frequencies_apart_from_the_reference_are_found() -> None:
+    def of(frequency: float, mcse: float) -> Diagnostics:
+        return Diagnostics(*(np.array([value]) for value in (frequency, mcse, 1.0, 1.0)))
+
+    known = SimpleNamespace(tracked=("one",), reference=of(0.5, 0.001))
+    runs = [crossing(np.zeros((1, 4, 1)))._replace(found=of(*figures)) for figures in ((0.51, 0.01), (0.50, 0.01))]
+    assert reversible.away(known, runs) is None
+    runs = [run._replace(found=of(0.7, 0.01)) for run in runs]
+    assert reversible.away(known, runs) == pytest.approx(0.2)
+    # Chains that never moved claim no error at all.
+    assert reversible.away(known, [runs[0]._replace(found=of(0.0, 0.0))]) == pytest.approx(0.5)
+
+
+def test_lines_of_a_case_are_shares_and_rates_against_no_moves() -> None:
+    figures = Diagnostics(*(np.array([value]) for value in (0.4, 0.01, 500.0, 1.0)))
+    known = SimpleNamespace(tracked=("one",), reference=figures, best=3.0, library=SimpleNamespace(features=("one",)))
+    run = reversible.Crossing(np.array([200, 10, 50]), 1000, 0.5, figures, 3.0)
+    still = run._replace(tried=np.zeros(3, np.int64), seconds=1.0)
+    lost = run._replace(found=figures._replace(frequency=np.array([0.9])), best=1.0)
+    found = {setting: [run, run] for setting in reversible.SETTINGS}
+    found |= {reversible.QUIET: [still, still], reversible.BARE: [lost, lost]}
+    outcome = list(reversible.case_lines(10, "case", known, found))
+    by_name = {(line.what.removeprefix("case, "), line.unit): line for line in lines_of(iter(outcome))}
+    draws = by_name["edit", "effective draws/CPU s"]
+    assert (draws.ours.median, draws.ratio, draws.who) == (1000.0, 2.0, reversible.QUIET)
+    assert by_name["edit", "steps/CPU s"].ratio == 2.0
+    assert by_name["edit", "share changing the model"].ours.median == 0.05
+    assert by_name["literal (Theorem 1)", "share with zero reverse"].ours.median == 0.25
+    zero = {name for name, unit in by_name if unit == "share with zero reverse"}
+    both = {"small", "delayed (Theorem 2)", "literal (Theorem 1)", "default mixture", reversible.BARE}
+    assert zero == both
+    assert (reversible.QUIET, "share changing the model") not in by_name
+    assert (reversible.BARE, "effective draws/CPU s") not in by_name
+    (note,) = [e.text for e in outcome if isinstance(e, Note) and reversible.BARE in e.text]
+    assert "0.5 away from the reference" in note and "within 2 of the best" in note
+
+
+def test_row_10_has_every_setting(simulated: None) -> None:
+    outcome = list(reversible.compare_moves(10, SMALL))
+    lines = lines_of(iter(outcome))
+    steps = [line.what.removeprefix("(II) script, ") for line in lines if line.unit == "steps/CPU s"]
+    assert steps == list(reversible.SETTINGS)
+    assert all(len(line.ours.values) == SMALL.repetitions for line in lines)
+    assert all(0.0 <= value <= 1.0 for line in lines if line.unit.startswith("share") for value in line.ours.values)
+
+
+def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(simulated: None) -> None:
+    outcome = list(reversible.measure_speed(11, SMALL))
+    lines = lines_of(iter(outcome))
+    assert [line.unit for line in lines] == ["steps/CPU s", "steps/wall s", "populations/CPU s", "features/CPU s"]
+    assert all(value > 0 for line in lines for value in line.ours.values)
+    assert all(line.ratio is None and not line.who for line in lines)
+    (note,) = [entry.text for entry in outcome if isinstance(entry, Note) and "FBMS" in entry.text]
+    assert "not run by this row" in note and "Measured elsewhere" in note
+
+
+def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None:
+    rate = reversible.Populations.rate
+    fresh = reversible.fresh_features(setup, SMALL)
+    assert 0.0 < fresh < rate + norm.isf(1e-4) * np.sqrt(rate / SMALL.populations)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import warnings
 
 import joblib
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -49,39 +51,75 @@ def kepler(planets) -> BGNLMRegressor:
     return BGNLMRegressor(**options).fit(*planets)
 
 
+@pytest.fixture(scope="module")
+def searched(planets) -> BGNLMRegressor:
+    options = {"coef_prior": "jeffreys", "chains": 8, "budget": Budget(steps=30_000), "random_state": 2}
+    return BGNLMRegressor(algorithm="gmjmcmc", **options).fit(*planets)
+
+
 def small(rows: int = 60, seed: int = 5) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.uniform(0.5, 3.0, (rows, 3)), columns=["a", "b", "c"])
     return X, 1.0 + 2.0 * X["a"].to_numpy() * np.sin(X["b"].to_numpy()) + 0.1 * rng.standard_normal(rows)
 
 
+def array_name(text: str) -> str:
+    """The text of a feature of a, b and c where the columns have no names of their own."""
+    return re.sub(r"\b[abc]\b", lambda found: "x" + str("abc".index(found[0]) + 1), text)
+
+
+def level(comparisons: int) -> float:
+    """Standard errors that so many comparisons exceed by chance once in 10 000 runs."""
+    return float(norm.isf(0.5e-4 / comparisons))
+
+
 def quick(**options) -> BGNLMRegressor:
     return BGNLMRegressor(**{"chains": 4, "budget": Budget(steps=6000), "random_state": 1} | options)
 
 
-def test_keplers_law_is_found_with_its_constant(kepler):
-    assert kepler.best_model() == kepler.median_model() == (KEPLER,)
-    table = kepler.inclusion_
+@pytest.mark.parametrize("algorithm", ["kepler", "searched"])
+def test_keplers_law_is_found_with_its_constant(algorithm, request):
+    model = request.getfixturevalue(algorithm)
+    assert model.best_model() == model.median_model() == (KEPLER,)
+    table = model.inclusion_
     assert table.index[0] == KEPLER and table["probability"].iloc[0] > 0.99
     assert table.loc[KEPLER, "complexity"] == 4
-    assert kepler.verdict_.level == "good" and "8 chains" in kepler.verdict_
-    row = kepler.coefficients("best").loc[KEPLER]
+    assert model.verdict_.level == "good" and "8 chains" in model.verdict_
+    row = model.coefficients("best").loc[KEPLER]
     # The year in days to the power -2/3, within four posterior standard deviations (once in 16 000 runs outside).
     assert abs(row["mean"] - 365.25 ** (-2 / 3)) < 4 * row["sd"]
 
 
+COLUMNS = ["probability", "mcse", "ess", "r_hat", "renormalised", "complexity", "aliases"]
+
+
 def test_tables_have_the_documented_columns(kepler):
-    wanted = ["probability", "mcse", "ess", "r_hat", "renormalised", "complexity", "aliases"]
     table = kepler.inclusion_
-    assert list(table.columns) == wanted and table.index.name == "feature"
-    assert table[["mcse", "ess", "r_hat"]].isna().all().all()
-    assert (table["probability"] == table["renormalised"]).all()
+    assert list(table.columns) == COLUMNS and table.index.name == "feature"
+    assert table["probability"].is_monotonic_decreasing and table["probability"].between(0.0, 1.0).all()
+    varied = table[table["probability"].between(0.0, 1.0, inclusive="neither")]
+    assert len(varied) > 5 and (varied["mcse"] > 0.0).all()
+    assert varied["ess"].between(1.0, kepler.posterior_.result.steps).all()
+    # A law that was in during the middle batch alone varies in neither half.
+    in_halves = varied["r_hat"].dropna()
+    assert len(in_halves) > 5 and (in_halves > 1.0 - 1e-4).all()
+    assert (table["mcse"].drop(varied.index) == 0.0).all()
+    assert table.loc[table.index.difference(varied.index), ["ess", "r_hat"]].isna().all().all()
     assert all(isinstance(a, tuple) for a in table["aliases"])
     models = kepler.models_
     assert list(models.columns) == ["features", "log_posterior", "probability", "renormalised", "size"]
+    assert models["log_posterior"].is_monotonic_decreasing
+    assert kepler.posterior_.steps_per_second > 0.0
+
+
+def test_tables_of_a_search_hold_renormalised_probabilities_without_an_error(searched):
+    table = searched.inclusion_
+    assert list(table.columns) == COLUMNS
+    assert table[["mcse", "ess", "r_hat"]].isna().all().all()
+    assert (table["probability"] == table["renormalised"]).all()
+    models = searched.models_
     np.testing.assert_array_equal(models["probability"], models["renormalised"])
     assert models["probability"].is_monotonic_decreasing
-    assert kepler.posterior_.steps_per_second > 0.0
 
 
 def test_aliases_are_the_same_column(kepler, planets):
@@ -93,12 +131,30 @@ def test_aliases_are_the_same_column(kepler, planets):
             assert abs(np.corrcoef(one, two)[0, 1]) > 1 - 1e-8
 
 
-def test_probabilities_are_those_of_the_models_listed(kepler):
-    models = kepler.posterior_.models(None)
+def test_frequencies_are_those_of_the_models_listed_and_of_those_that_are_not(kepler):
+    models, result = kepler.posterior_.models(None), kepler.posterior_.result
+    mass = models["probability"].to_numpy()
+    missing = result.forgotten_visits / result.steps
+    assert np.isclose(mass.sum(), 1.0 - missing) and missing < 0.05
+    for text, probability in kepler.inclusion_["probability"].head(10).items():
+        listed = mass[[text in features for features in models["features"]]].sum()
+        assert -1e-9 <= probability - listed <= missing + 1e-9
+
+
+def test_probabilities_of_a_search_are_those_of_the_models_listed(searched):
+    models = searched.posterior_.models(None)
     mass = models["probability"].to_numpy()
     assert np.isclose(mass.sum(), 1.0)
-    for text, probability in kepler.inclusion_["probability"].head(10).items():
+    for text, probability in searched.inclusion_["probability"].head(10).items():
         assert np.isclose(mass[[text in features for features in models["features"]]].sum(), probability)
+
+
+def test_frequencies_and_the_search_agree(kepler, searched):
+    """Two estimates of one posterior: the frequency of the law, and its mass among the models that were found."""
+    row = kepler.inclusion_.loc[KEPLER]
+    found = searched.inclusion_.loc[KEPLER, "probability"]
+    assert abs(row["probability"] - row["renormalised"]) <= 4 * row["mcse"] + 1e-3
+    assert abs(row["probability"] - found) <= 4 * row["mcse"] + 1e-3
 
 
 def test_the_log_posterior_of_a_model_is_prior_plus_likelihood(kepler):
@@ -149,17 +205,25 @@ def test_sympy_and_latex_tell_what_predict_computes(kepler, planets):
     assert left == r"\widehat{\mathrm{SemiMajorAxis}}" and right.endswith(r"\," + law)
 
 
-def test_the_summary_is_a_page_a_scientist_can_read(kepler):
-    page = kepler.summary(features=5)
+WORDS = {
+    "kepler": ("RGMJMCMC, 8 chains", "steps after", "of warm-up", "library", "unvisited", "acceptance flip", "R-hat"),
+    "searched": ("GMJMCMC, 8 chains", "populations", "restart"),
+}
+
+
+@pytest.mark.parametrize("algorithm", WORDS)
+def test_the_summary_is_a_page_a_scientist_can_read(algorithm, request):
+    page = request.getfixturevalue(algorithm).summary(features=5)
     assert all(len(line) <= 88 for line in page.splitlines())
-    for words in ("search for laws", KEPLER, "8 chains", "populations", "restart", "1/n"):
+    for words in ("search for laws", KEPLER, "1/n", *WORDS[algorithm]):
         assert words in " ".join(page.split())
     assert "SemiMajorAxis = " in page and "0.0195" in page
 
 
-def test_one_seed_gives_one_answer_for_any_number_of_workers():
+@pytest.mark.parametrize("algorithm", ["rgmjmcmc", "gmjmcmc"])
+def test_one_seed_gives_one_answer_for_any_number_of_workers(algorithm):
     X, y = small()
-    one, two = (quick(n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    one, two = (quick(n_jobs=jobs, algorithm=algorithm).fit(X, y) for jobs in (1, 2))
     pd.testing.assert_frame_equal(one.inclusion_, two.inclusion_, check_exact=True)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
@@ -178,14 +242,36 @@ def test_rows_in_any_order_and_weights_as_repetitions_change_no_bit():
         np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
+def test_automatic_is_reversible_sampling():
+    X, y = small()
+    model, same = quick(algorithm="auto").fit(X, y), quick().fit(X, y)
+    assert model.posterior_.result.algorithm == BGNLMRegressor().algorithm == "rgmjmcmc"
+    pd.testing.assert_frame_equal(model.inclusion_, same.inclusion_, check_exact=True)
+
+
 def test_any_table_will_do():
     X, y = small()
     reference = quick().fit(X, y)
     by_polars = quick().fit(pl.from_pandas(X), pl.Series("yield", y))
-    assert by_polars.best_model() == reference.best_model() and by_polars.target_ == "yield"
+    assert by_polars.target_ == "yield"
+    pd.testing.assert_frame_equal(by_polars.inclusion_, reference.inclusion_, check_exact=True)
+    np.testing.assert_array_equal(by_polars.predict(pl.from_pandas(X)), reference.predict(X))
     by_array = quick().fit(X.to_numpy(), y)
     assert by_array.target_ == "y" and by_array.best_model() == ("x1*sin(x2)",)
-    np.testing.assert_array_equal(by_array.predict(X.to_numpy()), reference.predict(X))
+    assert reference.best_model() == ("a*sin(b)",)
+
+
+def test_other_names_are_another_run_of_the_same_sampler():
+    """Ties among features are ordered by their text, so names decide which random numbers fall where."""
+    X, y = small()
+    y = y + 2.0 * np.random.default_rng(6).standard_normal(len(y))
+    options = {"transforms": ("sin",), "space": Space(depth=2, width=2, complexity=3), "budget": Budget(steps=60_000)}
+    named, plain = quick(**options).fit(X, y).inclusion_, quick(**options).fit(X.to_numpy(), y).inclusion_
+    both = named.rename(index=array_name).join(plain.add_suffix("_plain"), how="inner")
+    both = both[(both["ess"] > 100) & (both["ess_plain"] > 100)]
+    assert len(both) > 5
+    error = np.hypot(both["mcse"], both["mcse_plain"])
+    assert (both["probability"] - both["probability_plain"]).abs().le(level(len(both)) * error).all()
 
 
 def test_odd_column_names_stand_in_backticks():
@@ -264,14 +350,20 @@ def test_noise_without_a_law_is_said_to_have_none():
     assert model.to_latex(kind="best").startswith(r"\hat{y} = ")
 
 
-def test_chains_that_disagree_leave_doubt(planets):
+def test_chains_of_a_search_that_disagree_leave_doubt(planets):
     with pytest.warns(ModejumpWarning, match="one chain, so nothing tells"):
-        model = quick(chains=1).fit(*planets)
+        model = quick(chains=1, algorithm="gmjmcmc").fit(*planets)
     assert model.verdict_.level == "doubtful"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = quick(chains=3, budget=Budget(steps=300)).fit(*planets)
+        model = quick(chains=3, budget=Budget(steps=300), algorithm="gmjmcmc").fit(*planets)
     assert (model.verdict_.level == "doubtful") == any("only one of them" in str(w.message) for w in caught)
+
+
+def test_chains_that_sit_apart_leave_doubt(planets):
+    with pytest.warns(ModejumpWarning, match="run longer"):
+        model = quick(chains=3, budget=Budget(warmup=300, steps=300)).fit(*planets)
+    assert model.verdict_.level in ("doubtful", "bad")
 
 
 def test_products_only_and_published_sets():
@@ -328,7 +420,6 @@ BAD = {
     "family": ({"family": "poisson"}, "'poisson'"),
     "exact algorithms": ({"algorithm": "enumerate"}, "fixed list of terms.*BGLMRegressor"),
     "mjmcmc": ({"algorithm": "mjmcmc"}, "fixed list of terms.*BGLMRegressor"),
-    "rgmjmcmc": ({"algorithm": "rgmjmcmc"}, "not available yet"),
     "unknown algorithm": ({"algorithm": "magic"}, "does not exist"),
     "unknown transform": ({"transforms": ("sinn",)}, "perhaps you mean 'sin'"),
     "no transforms at all": ({"transforms": None}, "transforms must be names"),
@@ -337,8 +428,8 @@ BAD = {
     "model prior by name": ({"model_prior": "uniform"}, "weighed by their complexity"),
     "model prior of terms": ({"model_prior": BernoulliPrior(0.1)}, "weighed by their complexity"),
     "no chains": ({"chains": 0}, "chains"),
-    "precision": ({"budget": Budget(mcse=0.01)}, "no Monte Carlo error"),
-    "warm-up": ({"budget": Budget(warmup=10, steps=300)}, "warm"),
+    "precision": ({"budget": Budget(mcse=0.01), "algorithm": "gmjmcmc"}, "no Monte Carlo error"),
+    "warm-up": ({"budget": Budget(warmup=10, steps=300), "algorithm": "gmjmcmc"}, "no warm-up of its own"),
     "not a budget": ({"budget": 7}, "must be a modejump.Budget"),
     "only transforms, and none": (
         {"transforms": (), "space": Space(mutation=0, crossover=0, modification=1, edits=0)},
@@ -378,6 +469,15 @@ def test_operator_weights_sum_to_one():
         Space(mutation=0.9)
 
 
-def test_a_search_has_no_draws_for_arviz(kepler):
-    with pytest.raises(InputError, match="no draws"):
-        kepler.to_arviz()
+def test_a_search_has_no_draws_for_arviz(searched):
+    with pytest.raises(InputError, match="a search among features has no draws to hand to ArviZ"):
+        searched.to_arviz()
+
+
+def test_batches_are_the_draws_for_arviz(kepler):
+    pytest.importorskip("arviz", reason="ArviZ is an extra and is not installed")
+    inclusion = kepler.to_arviz()["posterior"]["inclusion"]
+    assert inclusion.dims == ("chain", "draw", "feature") and inclusion.shape[0] == 8
+    mean = inclusion.mean(("chain", "draw")).to_series()
+    table = kepler.inclusion_["probability"]
+    np.testing.assert_allclose(mean[table.index.to_list()], table, rtol=0, atol=1e-12)

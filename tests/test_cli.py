@@ -142,8 +142,9 @@ def test_a_demo_discovers_its_law_and_draws_it(arguments, law, tmp_path, capsys,
     out, err = capsys.readouterr()
     assert err == "" and all(len(line) <= 80 for line in out.splitlines())
     name = arguments[0] if arguments else "kepler"
-    first = next(line for line in out.splitlines() if law in line)
-    assert "1.0000" in first
+    # The verdict names the law too; its row in the table has the probability beside it.
+    assert f" {law} 1.0000 ± 0.0000 " in " ".join(out.split())
+    assert "RGMJMCMC, 8 chains" in out
     for words in ("Hidden in the data was", "prediction interval", f"{name}.png", "modejump fit"):
         assert words in " ".join(out.split())
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -174,7 +175,7 @@ def test_fit_searches_for_laws_and_its_run_predicts(files, capsys):
     assert main(line.split()) == 0
     out, err = capsys.readouterr()
     assert err == "" and all(len(line) <= 80 for line in out.splitlines())
-    for words in ("beta*sin(alpha)", "GMJMCMC, 4 chains", "complexity (a = 1/n", "y = 2 + 1*beta*sin(alpha)"):
+    for words in ("beta*sin(alpha)", "RGMJMCMC, 4 chains", "complexity (a = 1/n", "y = 2 + 1*beta*sin(alpha)"):
         assert words in " ".join(out.split())
     assert main("predict run new.csv --interval 0.9".split()) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -184,11 +185,25 @@ def test_fit_searches_for_laws_and_its_run_predicts(files, capsys):
     np.testing.assert_allclose(got, 2.0 + np.sin(new["alpha"]) * new["beta"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("switch", [["--algorithm", "gmjmcmc"], ["--model-prior", "complexity=n^-2"]])
-def test_other_ways_to_ask_for_a_search(files, capsys, switch):
-    assert main(["fit", "data.csv", "--target", "y", "--drop", "site,w", "--steps", "3000", *switch]) == 0
+@pytest.mark.parametrize(
+    "switch, algorithm",
+    [
+        ("--algorithm gmjmcmc", "GMJMCMC"),
+        ("--algorithm rgmjmcmc", "RGMJMCMC"),
+        ("--model-prior complexity=n^-2", "RGMJMCMC"),
+        ("--transforms sin --algorithm gmjmcmc", "GMJMCMC"),
+    ],
+)
+def test_other_ways_to_ask_for_a_search(files, capsys, switch, algorithm):
+    assert main(["fit", "data.csv", "--target", "y", "--drop", "site,w", "--steps", "3000", *switch.split()]) == 0
     out = capsys.readouterr().out
-    assert "GMJMCMC, 16 chains" in out and ("n^-2" in out) == ("complexity=n^-2" in switch)
+    assert f" {algorithm}, 16 chains" in out and ("n^-2" in out) == ("complexity=n^-2" in switch)
+
+
+def test_laws_can_be_sampled_to_a_precision(files, capsys):
+    line = "fit data.csv --target y --drop site,w --transforms sin --chains 2 --mcse 0.05"
+    assert main(line.split()) == 0
+    assert "RGMJMCMC, 2 chains" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -201,7 +216,7 @@ def test_other_ways_to_ask_for_a_search(files, capsys, switch):
         ("--transforms sin --algorithm enumerate", "fixed list"),
         ("--transforms sin --model-prior uniform", "complexity"),
         ("--model-prior complexity=2", "complexity prior"),
-        ("--transforms sin --drop site --mcse 0.01", "Monte Carlo error"),
+        ("--transforms sin --drop site --mcse 0.01 --algorithm gmjmcmc", "Monte Carlo error"),
         ("--transforms none", "column 'site' holds categories or text"),
     ],
 )

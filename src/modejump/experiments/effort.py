@@ -16,6 +16,8 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.genetic import FeatureProblem, GeneticChain
 from modejump.samplers.gmjmcmc import gmjmcmc
 from modejump.samplers.laws import Collected, laws_from
+from modejump.samplers.library import EVALUATIONS
+from modejump.samplers.rgmjmcmc import rgmjmcmc
 
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
 # The papers' budget of one chain.
@@ -108,13 +110,22 @@ def find_laws(
     if algorithm == "gmjmcmc":
         outcome = gmjmcmc(problem, chains=threads, budget=Budget(seconds=effort.seconds), workers=1, seed=seed)
     else:
-        from modejump.samplers.rgmjmcmc import rgmjmcmc
-
         if effort.seconds is None:
             budget = Budget(warmup=WARMUP, steps=SAMPLING)
         else:
             budget = Budget(seconds=effort.seconds)
-        outcome = rgmjmcmc(problem, chains=threads, budget=budget, workers=1, seed=seed, distinct=effort.distinct)
+        # The models that complete the library count among the distinct ones that the budget allows.
+        edits = EVALUATIONS if effort.seconds is not None else threads * effort.distinct // 2
+        outcome = rgmjmcmc(
+            problem,
+            chains=threads,
+            budget=budget,
+            workers=1,
+            seed=seed,
+            search_steps=POPULATION_STEPS,
+            distinct=effort.distinct,
+            edits=edits,
+        )
     posterior = Posterior(outcome.laws.problem, outcome.result)
     return Found(outcome.laws.features, posterior.probability, posterior.renormalised, outcome.laws.alphas)
 
@@ -124,8 +135,6 @@ def prime(problem: FeatureProblem, algorithm: str) -> None:
     if algorithm == "gmjmcmc":
         _merged(problem, [_paper_chain(problem, 0, np.random.SeedSequence(0), populations=1)])
     else:
-        from modejump.samplers.rgmjmcmc import rgmjmcmc
-
         rgmjmcmc(problem, chains=1, budget=Budget(warmup=POPULATION_STEPS, steps=100), workers=1, seed=0)
 
 

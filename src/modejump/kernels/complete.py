@@ -46,25 +46,42 @@ def _add(score, f, value):
         score[f] = top + np.log(np.exp(score[f] - top) + np.exp(value - top))
 
 
+@kernel
+def _try(data, ch, m_flips, model, old, g, score, best_value, best_edit):
+    """Evaluate the model with these flips; note it for the feature's score and as the model's best edit."""
+    value, _ = neighbour(data, ch.state, ch.work, ch.store, ch.flips, m_flips)
+    _add(score, g, value)
+    if value > best_value[model]:
+        best_value[model] = value
+        best_edit[model, 0] = old
+        best_edit[model, 1] = g
+
+
 @entry
-def score_edits(problem_data, chain, features, columns, population, declared, models, score, stamp):
+def score_edits(
+    problem_data, chain, features, columns, population, declared, models, limit, score, stamp, best_value, best_edit
+):
     """For each model all edits of its members: log posterior with the edit in the member's place, and beside it.
 
-    ``score`` gets, by feature, the log of the sum of the posteriors of the models looked at; ``stamp`` is scratch
-    space. The last place of the population is for the edit. Returns how many models were done.
+    ``score`` gets, by feature, the log of the sum of the posteriors of the models looked at; ``best_value`` and
+    ``best_edit`` get, by model, its best edit: the member that it replaces (-1: none) and the new feature. ``stamp``
+    is scratch space. The last place of the population is for the edit. Returns how many models were evaluated,
+    ``limit`` at most, edits of one member more or less.
     """
     data, ch, ar = handle(problem_data), handle(chain), handle(features)
     pool, pop, space = handle(columns), handle(population), handle(declared)
     st, flips, place = ch.state, ch.flips, len(pop.feature) - 1
-    one, two = np.int64(1), np.int64(2)
+    one, two, none = np.int64(1), np.int64(2), np.int64(-1)
+    done = 0
     for m in range(models.shape[0]):
         set_model(data, st, ch.work, ch.store, models[m])
+        best_value[m] = NEG_INF
         for i in range(st.num[SIZE]):
             old = st.order[i]
             at = np.zeros(3, np.int64)
             while True:
                 if ar.num[COUNT] + _SPARE > len(ar.kind):
-                    return m
+                    return done
                 g = next_edit(ar, space, pop.feature[old], at)
                 if g == -2:
                     break
@@ -74,9 +91,10 @@ def score_edits(problem_data, chain, features, columns, population, declared, mo
                 if not _seat(data, ar, pool, pop, st, place, g):
                     continue
                 flips[0], flips[1] = old, place
-                value, _ = neighbour(data, st, ch.work, ch.store, flips, two)
-                _add(score, g, value)
+                _try(data, ch, two, m, old, g, score, best_value, best_edit)
                 flips[0] = place
-                value, _ = neighbour(data, st, ch.work, ch.store, flips, one)
-                _add(score, g, value)
-    return models.shape[0]
+                _try(data, ch, one, m, none, g, score, best_value, best_edit)
+                done += 2
+            if done >= limit:
+                return done
+    return done

@@ -20,7 +20,8 @@ class Budget:
     Parameters
     ----------
     warmup : int, optional
-        Warm-up steps of each chain; default a tenth of the sampling steps, at least 5 000 and at most 200 000.
+        Warm-up steps of each chain; default a tenth of the sampling steps, at least 5 000 and at most 200 000. For
+        RGMJMCMC: steps of each chain's search, default 45 000.
     steps : int, optional
         Sampling steps of each chain (default 500 000 where nothing else is asked).
     seconds : float, optional

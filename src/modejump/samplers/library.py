@@ -21,7 +21,10 @@ MOST_FEATURES = 128
 COVARIATE_SHARE = 0.5
 # Edits are tried on so many of the best models ...
 EDITED_MODELS = 60
-# ... and made from features that are in the library already or fit in this table.
+# ... again and again while they find better ones, so often at most, with so many evaluations.
+CLIMBS = 8
+EVALUATIONS = 300_000
+# Room for the features that edits make.
 EDIT_FEATURES = 1 << 17
 # Features whose models together have less than this share of the posterior are not worth a place.
 NEGLIGIBLE = 1e-7
@@ -42,32 +45,79 @@ def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
     return [model for model, _ in ordered[:count]]
 
 
-def edit_scores(problem: FeatureProblem, models: Sequence[frozenset[Feature]]) -> dict[Feature, float]:
-    """Log of the summed posterior of the models that edits of one member, or beside it, make of these models."""
+def edit_scores(
+    problem: FeatureProblem, models: Sequence[frozenset[Feature]], limit: int = EVALUATIONS
+) -> tuple[dict[Feature, float], Collected, int]:
+    """What the edits of these models' members are worth.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target.
+    models : sequence of frozenset of Feature
+        Models, the best first.
+    limit : int
+        Models to evaluate, about.
+
+    Returns
+    -------
+    dict
+        By feature, the log of the summed posterior of the models with it that were evaluated.
+    dict
+        The best edit of each model, with its log posterior.
+    int
+        How many models were evaluated.
+    """
     members = sorted({f for model in models for f in model})
     if not members:
-        return {}
+        return {}, {}, 0
     table = FeatureTable(problem, EDIT_FEATURES)
     places = len(members) + 1
     z = np.zeros((places, problem.x.shape[1]))
     data, population = problem.population_data(z, most=2 * problem.space.size), problem.new_population(z)
     pool = table.new_pool(16)
-    usable = np.zeros(len(members), np.bool_)
-    furnish(data, table.arena, pool, population, table.numbers(members), usable)
+    furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
     position = {f: i for i, f in enumerate(members)}
     rows = np.zeros((len(models), places), np.uint8)
-    for m, model in enumerate(models):
-        rows[m, [position[f] for f in model]] = 1
-    score = np.full(EDIT_FEATURES, -np.inf)
+    for row, model in enumerate(models):
+        rows[row, [position[f] for f in model]] = 1
+    score, stamp = np.full(EDIT_FEATURES, -np.inf), np.zeros(EDIT_FEATURES, np.int64)
+    best_value, best_edit = np.full(len(models), -np.inf), np.zeros((len(models), 2), np.int64)
     chain = population_chain(places, 1 << 13, np.zeros(4, np.uint64))
-    stamp = np.zeros(EDIT_FEATURES, np.int64)
-    score_edits(data, chain, table.arena, pool, population, problem.declared(), rows, score, stamp)
+    done = score_edits(
+        data, chain, table.arena, pool, population, problem.declared(), rows, limit, score, stamp, best_value, best_edit
+    )
     found = np.flatnonzero(np.isfinite(score[: int(table.arena.num[COUNT])]))
     best = found[np.argsort(-score[found], kind="stable")[: 4 * MOST_FEATURES]]
-    return {table.feature(int(f)): float(score[f]) for f in best}
+    better: Collected = {}
+    for m in np.flatnonzero(np.isfinite(best_value)).tolist():
+        old, new = int(best_edit[m, 0]), int(best_edit[m, 1])
+        kept = models[m] - {members[old]} if old >= 0 else models[m]
+        better[kept | {table.feature(new)}] = float(best_value[m])
+    return {table.feature(int(f)): float(score[f]) for f in best}, better, int(done)
 
 
-def build_library(problem: FeatureProblem, collected: Collected, most: int = MOST_FEATURES) -> Library:
+def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUATIONS) -> dict[Feature, float]:
+    """Climb from the best models by edits until none is better; adds the models met on the way to ``collected``.
+
+    Returns, by feature, the log of the summed posterior of the models with it that were evaluated.
+    """
+    known: dict[Feature, float] = {}
+    for _ in range(CLIMBS):
+        top = max(collected.values(), default=-np.inf)
+        scores, better, done = edit_scores(problem, best_models(collected, EDITED_MODELS), limit)
+        for f, value in scores.items():
+            known[f] = max(value, known.get(f, -np.inf))
+        collected |= better
+        limit -= int(done)
+        if limit <= 0 or max(collected.values(), default=-np.inf) <= top + 1e-6:
+            break
+    return known
+
+
+def build_library(
+    problem: FeatureProblem, collected: Collected, most: int = MOST_FEATURES, limit: int = EVALUATIONS
+) -> Library:
     """The features worth a place, with their estimated inclusion probabilities.
 
     Parameters
@@ -75,15 +125,15 @@ def build_library(problem: FeatureProblem, collected: Collected, most: int = MOS
     problem : FeatureProblem
         The target.
     collected : dict
-        Models that warm-up found, with their log posterior.
+        Models that warm-up found, with their log posterior; takes in what edits of them find.
     most : int
         Features at most.
+    limit : int
+        Models that edits may evaluate, about.
     """
-    importance = log_importance(collected)
+    known = complete(problem, collected, limit)
     total = float(np.logaddexp.reduce(list(collected.values()))) if collected else 0.0
-    edits = edit_scores(problem, best_models(collected, EDITED_MODELS))
-    known = dict(importance)
-    for f, value in edits.items():
+    for f, value in log_importance(collected).items():
         known[f] = max(value, known.get(f, -np.inf))
     return _chosen(problem, known, total, most)
 

@@ -17,7 +17,7 @@ from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import STEPS as SEARCH_STEPS
 from modejump.samplers.gmjmcmc import Discovery, Finished, prime_search, search_features
 from modejump.samplers.laws import Collected
-from modejump.samplers.library import MOST_FEATURES, best_models, build_library
+from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library
 from modejump.samplers.outcome import discovery_from
 from modejump.samplers.reversible import Library, Populations, ReversibleChain
 from modejump.samplers.runner import align_batches
@@ -53,6 +53,7 @@ def rgmjmcmc(
     settings: Populations | None = None,
     search_steps: int = SEARCH_STEPS,
     distinct: int = 0,
+    edits: int = EVALUATIONS,
     progress: Progress | None = None,
 ) -> Discovery:
     """Sample models of features; the share of steps in a model estimates its posterior probability.
@@ -76,6 +77,8 @@ def rgmjmcmc(
     distinct : int
         Sampling by steps goes on until so many distinct models were met by each chain on average, up to ten times
         the steps.
+    edits : int
+        Models that may be evaluated, about, to complete the library by edits of the best ones.
     progress : callable, optional
         Called with (done, total, note).
     """
@@ -83,7 +86,7 @@ def rgmjmcmc(
         if value < 1:
             raise InputError(f"{name} is {value}; give at least 1.")
     driver = _Driver(
-        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), progress
+        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), edits, progress
     )
     return driver.run(search_steps, distinct)
 
@@ -109,9 +112,11 @@ class _Driver:
         workers: int,
         root: np.random.SeedSequence,
         settings: Populations,
+        edits: int,
         progress: Progress | None,
     ) -> None:
         self.problem, self.budget, self.workers, self.settings = problem, budget, workers, settings
+        self.edits = edits
         search_root, sampling_root, start_root = root.spawn(3)
         self.search_seeds = search_root.spawn(chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -198,7 +203,9 @@ class _Driver:
         """The library of what is known so far, and chains that begin at good models inside it."""
         rows, chains = self.problem.x.shape[1], len(self.seeds)
         room = COLUMN_BYTES // (8 * rows * chains) - OTHER_COLUMNS
-        library = build_library(self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)))
+        library = build_library(
+            self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)), self.edits
+        )
         inside = set(library.features)
         starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
         rng = np.random.default_rng(self.start_seed)
