@@ -42,7 +42,7 @@ from modejump.features.edits import (
     within_limits,
 )
 from modejump.features.transforms import transforms
-from modejump.kernels.handle import handle
+from modejump.handle import handle
 from modejump.kernels.population import admit, relist, vacate
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from modejump.jit import kernel
-from modejump.kernels.handle import handle
+from modejump.handle import handle
 from modejump.kernels.neighbour import set_model
 
 PACKAGE = "modejump.kernels"

@@ -33,7 +33,7 @@ from modejump.kernels.archive import KEPT
 from modejump.kernels.chain import draw_kernel, step
 from modejump.kernels.fresh import draw_edit, draw_fresh, draw_tree, edit_probability, log_fresh, log_tree
 from modejump.kernels.guests import ARENA_MARK, CHILD_MARK, FROZEN, LOGGED, REFERRED, invite, log_rho
-from modejump.kernels.handle import handle
+from modejump.handle import handle
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population_moves import NONE
 from modejump.kernels.rng import new_stream

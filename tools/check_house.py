@@ -22,7 +22,7 @@ PACKAGE = "modejump"
 LAYERS = (
     ("errors",),
     ("linking",),
-    ("jit",),
+    ("jit", "handle"),
     ("priors", "features"),
     ("likelihoods",),
     ("problem",),
@@ -40,7 +40,7 @@ ROOF = "the package itself"
 VERSION = (PACKAGE, "__version__")  # the one thing of the roof that every room may read
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms} | {ROOF: len(LAYERS)}
 
-NUMERIC_CORE = {"errors", "linking", "jit", "priors", "features", "likelihoods", "problem", "kernels", "samplers"}
+NUMERIC_CORE = {"errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "problem", "kernels", "samplers"}
 CORE_LIBRARIES = {"numpy", "scipy", "numba"}
 
 MODULE_LINES = 500

@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
+from modejump.likelihoods.glm import Glm, new_glm_work, no_glm
+from modejump.likelihoods.laplace import fit_columns
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
@@ -59,11 +62,12 @@ class ProblemData(NamedTuple):
     columns: Columns
     zobrist: np.ndarray
     log_one_plus_g: float
+    glm: Glm
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A Gaussian selection problem: data, terms, base, and priors.
+    """A selection problem: data, terms, base, and priors.
 
     Build one with :meth:`build`; ``data`` is what compiled kernels take.
     """
@@ -78,6 +82,7 @@ class Problem:
     base_rss: float
     base_coef: np.ndarray
     rows: int
+    family: Family = resolve_family("gaussian")
 
     @property
     def n_terms(self) -> int:
@@ -102,6 +107,9 @@ class Problem:
         model_prior: Any = "uniform",
         intercept: bool = True,
         parents: Sequence[Sequence[int]] | None = None,
+        family: Any = "gaussian",
+        link: str | None = None,
+        offset: np.ndarray | None = None,
     ) -> Problem:
         """Check the arrays, project the base out, and sum the Gram matrix.
 
@@ -123,8 +131,17 @@ class Problem:
             Whether every model has an intercept.
         parents : sequence of sequences of int, optional
             For heredity: the parents of each candidate term, as indices among the candidates. Default: from names.
+        family : str or Family
+            Family of the response: "gaussian", "binomial", "poisson" or "gamma".
+        link : str, optional
+            Link function; default the family's first.
+        offset : ndarray of shape (n,), optional
+            Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
         """
-        x, y, w = checked_arrays(x, y, weights)
+        family = resolve_family(family, link)
+        offset = _checked_offset(offset, family, y)
+        x, y, w, offset = _kept_rows(x, y, weights, offset)
+        family.check(y)
         if terms is None:
             terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
         unknown = [name for name in always_in if name not in terms]
@@ -151,14 +168,21 @@ class Problem:
         compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=tuple(always_in))
         par = prior.parameters(n, base_rss)
         max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(order))
-        table = make_table(prior.code, par, n, base.shape[1], max_cols)
+        glm = no_glm()
+        if family.name != "gaussian":
+            family.check_prior(prior)
+            glm = _glm(family, y, w, offset, base, columns, prior.code, par, n)
+        # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
+        code = prior.code if family.name == "gaussian" else codes.BIC
+        table = make_table(code, par, n, base.shape[1], max_cols)
         data = ProblemData(
             gram, corr, first, prior.code, par, n, base.shape[1], max_cols, table, compiled.arrays, columns,
-            _zobrist(len(names)), float(np.log1p(par[0])) if prior.code == codes.G else 0.0,
+            _zobrist(len(names)), float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm,
         )  # fmt: skip
         return cls(
-            names, tuple(always_in), intercept, prior, model_prior, compiled, data, base_rss, base_coef, x.shape[0]
-        )
+            names, tuple(always_in), intercept, prior, model_prior, compiled, data, base_rss, base_coef, x.shape[0],
+            family,
+        )  # fmt: skip
 
     def index_of(self, features: Sequence[str]) -> list[int]:
         """Indices of candidate terms by name; terms always in are passed over."""
@@ -200,6 +224,80 @@ def checked_arrays(
     if np.ptp(y) == 0.0:
         raise InputError("y is constant, so there is nothing to explain; check the target column.")
     return x, y, w
+
+
+def _checked_offset(offset: np.ndarray | None, family: Family, y: np.ndarray) -> np.ndarray:
+    """The offset as numbers, zeros where there is none."""
+    rows = np.shape(y)
+    if offset is None:
+        return np.zeros(rows)
+    if family.name == "gaussian":
+        raise InputError("an offset is for families other than gaussian; take it from y instead.")
+    values = np.asarray(offset, dtype=np.float64)
+    if values.shape != rows:
+        raise InputError(f"offset has shape {values.shape} but y has {rows[0]} rows; give one number for each row.")
+    if not np.isfinite(values).all():
+        raise InputError("offset holds NaN or infinite values; give finite numbers.")
+    return values
+
+
+def _kept_rows(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Checked arrays of the rows of positive weight, the offset among them."""
+    x, y, w = checked_arrays(x, y, weights)
+    if weights is not None and len(offset) > len(w):
+        offset = offset[np.asarray(weights, dtype=np.float64) > 0]
+    return x, y, w, offset
+
+
+def _glm(
+    family: Family,
+    y: np.ndarray,
+    w: np.ndarray,
+    offset: np.ndarray,
+    base: np.ndarray,
+    columns: Columns,
+    code: int,
+    par: np.ndarray,
+    n: float,
+) -> Glm:
+    """Response and standardised columns of a generalised linear model, with its base model fitted."""
+    x = (standardised_block(columns, slice(None)) / columns.root_weight[:, None]).T
+    return fitted_base(family, y, w, offset, base, np.ascontiguousarray(x), np.zeros(0), code, par, n)
+
+
+def fitted_base(
+    family: Family,
+    y: np.ndarray,
+    w: np.ndarray,
+    offset: np.ndarray,
+    base: np.ndarray,
+    x: np.ndarray,
+    unroot: np.ndarray,
+    code: int,
+    par: np.ndarray,
+    n: float,
+) -> Glm:
+    """A generalised linear model whose base model is fitted, or one sentence where that has no fit."""
+    basis = np.ascontiguousarray(np.linalg.qr(base)[0].T) if base.shape[1] else np.zeros((0, len(y)))
+    unit = int((w == 1.0).all())
+    glm = Glm(
+        np.ascontiguousarray(y), w, offset, basis, x, unroot, np.zeros(len(basis)), np.zeros(1), family.code,
+        family.link_code, unit,
+    )  # fmt: skip
+    if len(basis):
+        glm.start[:] = basis @ family.first_guess(y, w, offset)
+    work = new_glm_work(glm, 1)
+    value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
+    if not np.isfinite(value):
+        raise InputError(
+            "the model of the intercept and the terms that are always in has no maximum likelihood estimate; check y, "
+            "the offset, and these terms."
+        )
+    glm.start[:] = work.beta[: len(basis)]
+    glm.null[0] = value
+    return glm
 
 
 def _checked_weights(weights: np.ndarray | None, rows: int) -> np.ndarray:

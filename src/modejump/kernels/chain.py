@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.handle import handle
 from modejump.kernels.jump import mode_jump
 from modejump.kernels.moves import JUMP_GREEDY, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model

@@ -6,10 +6,10 @@ import numpy as np
 
 from modejump.features.arena import COUNT
 from modejump.features.columns import column_into, settle_alphas
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.fresh import next_edit
-from modejump.kernels.handle import handle
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.population import dot_rows, feature_weight, standardise
 from modejump.kernels.state import SIZE

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from modejump.handle import handle
 from modejump.jit import entry, kernel
-from modejump.kernels.handle import handle
 from modejump.likelihoods.gaussian import log_marginal_by
 from modejump.priors.codes import G
 from modejump.priors.kernels import log_model_prior

@@ -16,11 +16,11 @@ from modejump.features.edits import (
     projection,
     within_limits,
 )
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.archive import archive_store
 from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.handle import handle
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population import admit, relist, vacate
 from modejump.kernels.rng import below, uniform

@@ -32,9 +32,9 @@ from modejump.features.edits import (
     replace_up,
     within_limits,
 )
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.handle import handle
 from modejump.kernels.rng import below, draw_alias, uniform
 
 

@@ -35,6 +35,7 @@ from modejump.kernels.state import (
     toggle,
 )
 from modejump.kernels.store import insert, probe
+from modejump.likelihoods.laplace import glm_marginal
 from modejump.priors.kernels import log_model_prior
 
 
@@ -129,6 +130,27 @@ def _canonical_likelihood(data, st, work):
     if gather(data, st, work) < 0:
         st.num[OVERFLOW] = 1
         return NEG_INF
+    return _gathered_likelihood(data, st, work, k, data.glm.y)
+
+
+@kernel
+def _gathered_likelihood(data, st, work, k, response):
+    """log p(y|M) of the k columns gathered.
+
+    Numba decides by the dimensions of ``response`` when it compiles: two for a Gaussian problem, one for a generalised
+    linear model.
+    """
+    if response.ndim == 1:
+        if factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
+            return NEG_INF
+        return glm_marginal(data.glm, work.glm, work.sorted_cols, k, data.code, data.par, data.n)
+    else:
+        return _gaussian_likelihood(data, st, work, k)
+
+
+@kernel
+def _gaussian_likelihood(data, st, work, k):
+    """log p(y|M) of the k columns gathered, from their Gram matrix."""
     if _contains_perfect(st, work):
         resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
         return log_likelihood(data, k, RESID_FLOOR if resid > -0.5 else -1.0)
@@ -141,7 +163,7 @@ def _canonical_likelihood(data, st, work):
 @kernel
 def _neighbour_likelihood(data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
-    if not st.num[READY] or st.num[ILL]:
+    if not st.num[READY] or st.num[ILL] or data.glm.family != 0:
         return _canonical_likelihood(data, st, work)
     b = np.int64(0)
     k = st.num[COLS]

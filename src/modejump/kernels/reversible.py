@@ -12,6 +12,7 @@ import numpy as np
 from modejump.features.arena import CHILDREN, MAX_CHILDREN, truncate
 from modejump.features.arena import COUNT as FEATURES
 from modejump.features.columns import settle_alphas
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, note_leave, step
 from modejump.kernels.evaluate import NEG_INF
@@ -27,7 +28,6 @@ from modejump.kernels.guests import (
     send_away,
     tidy,
 )
-from modejump.kernels.handle import handle
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population_moves import NONE, move_between
 from modejump.kernels.rng import uniform

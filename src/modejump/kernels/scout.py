@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.chain import DONE, WANT_ROOM
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.handle import handle
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, refresh, toggle
 from modejump.kernels.store import COUNT

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
     factorise,
 )
-from modejump.kernels.handle import handle
+from modejump.likelihoods.glm import Glm, GlmWork, new_glm_work
 
 # Slots of State.num.
 SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)
@@ -56,6 +57,7 @@ class Work(NamedTuple):
     rhs: np.ndarray  # float64 (b,)
     perfect: np.ndarray  # uint64 (16, W): models known to fit perfectly; so do all that contain one
     num: np.ndarray  # int64 (2,): how many of them, and which makes way next
+    glm: GlmWork  # empty for a Gaussian problem
 
 
 def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
@@ -75,7 +77,7 @@ def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
     )
 
 
-def new_work(capacity: int, flip_columns: int, n_terms: int) -> Work:
+def new_work(capacity: int, flip_columns: int, n_terms: int, glm: Glm) -> Work:
     """Scratch arrays for models of up to ``capacity`` columns and flips of up to ``flip_columns`` columns."""
     return Work(
         np.zeros(capacity, np.int64),
@@ -87,6 +89,7 @@ def new_work(capacity: int, flip_columns: int, n_terms: int) -> Work:
         np.zeros(flip_columns),
         np.zeros((16, max(1, -(-n_terms // 64))), np.uint64),
         np.zeros(2, np.int64),
+        new_glm_work(glm, capacity),
     )
 
 

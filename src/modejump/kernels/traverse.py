@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import (
     NEG_INF,
@@ -20,7 +21,6 @@ from modejump.kernels.evaluate import (
     canonical_resid,
     log_likelihood,
 )
-from modejump.kernels.handle import handle
 
 # The running sums are rescaled when a log posterior is met that is so far above their reference.
 RESCALE_AT = 300.0
@@ -157,6 +157,17 @@ def _admissible(prior, model, t):
 
 
 @kernel
+def admissible_model(prior, model):
+    """Whether heredity admits all terms of a model."""
+    if prior.heredity == 0:
+        return True
+    for t in range(len(prior.log_weight)):
+        if (model >> np.uint64(t)) & np.uint64(1) and not _admissible(prior, model, t):
+            return False
+    return True
+
+
+@kernel
 def select(values, rank):
     """The value of this rank, from 0, in ascending order (Hoare's selection); ``values`` is rearranged."""
     low, high = 0, len(values) - 1
@@ -182,7 +193,7 @@ def select(values, rank):
 
 
 @kernel
-def _keep(tally, value, model):
+def keep_best(tally, value, model):
     """Keep a model among the best; the buffer is halved by selection when it is full."""
     n = tally.top_num[0]
     tally.top_value[n] = value
@@ -232,7 +243,7 @@ def _count(data, tally, st, level, model, size, k, resid, log_weight):
     if value == NEG_INF:
         return 0.0
     if value > tally.top_bar[0]:
-        _keep(tally, value, model)
+        keep_best(tally, value, model)
     if value - tally.total[2] > RESCALE_AT:
         _rescale(tally, st, level, value)
     weight = np.exp(value - tally.total[2])

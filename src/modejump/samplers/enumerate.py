@@ -9,13 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.kernels.gray import traverse_glm
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
+from modejump.likelihoods.glm import new_glm_work
 from modejump.problem import Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
 
 MAX_TERMS = 30
 # Subtrees of at most this many terms are one task.
 _TASK_TERMS = 16
+_FITTED_TERMS = 12
 
 Progress = Callable[[float, float, str], None]
 
@@ -45,14 +48,26 @@ def enumerate_models(
         if value < 1:
             raise InputError(f"{name} is {value}; give at least 1.")
     data, order = _parents_first(problem.data)
-    split = max(0, min(k - _TASK_TERMS, 12))
+    # Fits take longer: smaller tasks keep all threads busy to the end.
+    split = max(0, min(k - (_TASK_TERMS if problem.family.name == "gaussian" else _FITTED_TERMS), 12))
     keep = min(top, 2 ** min(k, 40))
     # Compile first, so that no clock counts it: no model is as small as this.
-    traverse(data, 0, 0, -1, new_stack(k, problem.n_columns), new_tally(k, 1))
+    _visit(data, 0, 0, -1, new_tally(k, 1))
     started = time.perf_counter()
     tallies, best = _run_tasks(data, split, keep, workers, progress)
     seconds = time.perf_counter() - started
     return _result(tallies, best, order, seconds)
+
+
+def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Tally) -> None:
+    """All models of one task: by fits where the response is not Gaussian, otherwise from the Gram matrix."""
+    k, p = len(data.first) - 1, data.gram.shape[0]
+    if data.glm.family:
+        # A task without a model compiles and fits nothing.
+        whole = split if max_size >= 0 else k
+        traverse_glm(data, new_glm_work(data.glm, p), pattern, whole, max_size, tally)
+    else:
+        traverse(data, pattern, split, max_size, new_stack(k, p), tally)
 
 
 class _Best:
@@ -78,14 +93,14 @@ class _Best:
 def _run_tasks(
     data: ProblemData, split: int, keep: int, workers: int, progress: Progress | None
 ) -> tuple[list[Tally], _Best]:
-    k, p = len(data.first) - 1, data.gram.shape[0]
+    k = len(data.first) - 1
     finite = np.flatnonzero(np.isfinite(data.prior.log_size))
     max_size = int(finite[-1]) if len(finite) else 0
     n_tasks = 1 << split
 
     def task(pattern: int) -> Tally:
         tally = new_tally(k, keep)
-        traverse(data, pattern, split, max_size, new_stack(k, p), tally)
+        _visit(data, pattern, split, max_size, tally)
         return tally
 
     tallies: list[Tally] = []
@@ -146,6 +161,7 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
             loading=np.ascontiguousarray(c.loading[:, cols]),
             scale=c.scale[cols],
         ),
+        glm=data.glm._replace(x=np.ascontiguousarray(data.glm.x[cols])) if data.glm.family else data.glm,
     ), order
 
 

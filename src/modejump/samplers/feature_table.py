@@ -16,7 +16,9 @@ from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.kernels.fresh import plant
 from modejump.kernels.population import EMPTY_WEIGHT, Population
+from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import make_table
+from modejump.likelihoods.glm import Glm, no_glm
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior
 from modejump.priors.complexity import ComplexityPrior
@@ -52,6 +54,10 @@ class FeatureProblem:
         Limits and operator weights.
     coef_prior, model_prior : CoefPrior, ComplexityPrior
         The priors.
+    family : Family
+        Family of the response.
+    base_model : Glm
+        Response and fit of the base model, for families other than gaussian.
     """
 
     names: tuple[str, ...]
@@ -66,6 +72,15 @@ class FeatureProblem:
     space: Space
     coef_prior: CoefPrior
     model_prior: ComplexityPrior
+    family: Family = resolve_family("gaussian")
+    base_model: Glm = no_glm()
+
+    def glm(self, z: np.ndarray) -> Glm:
+        """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
+        if self.family.name == "gaussian":
+            return self.base_model
+        unroot = np.zeros(0) if self.base_model.unit else 1.0 / self.root_weight
+        return self.base_model._replace(x=z, unroot=unroot)
 
     def declared(self) -> SpaceArrays:
         """The space as compiled code reads it."""
@@ -116,11 +131,12 @@ class FeatureProblem:
             self.n,
             base,
             max_cols,
-            make_table(code, par, self.n, base, max_cols),
+            make_table(code if self.family.name == "gaussian" else codes.BIC, par, self.n, base, max_cols),
             prior,
             columns,
             np.zeros(s, np.uint64),
             float(np.log1p(par[0])) if code == codes.G else 0.0,
+            self.glm(z),
         )
 
 

@@ -15,6 +15,7 @@ from modejump.kernels.population import Population
 from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import new_store
+from modejump.likelihoods.glm import Glm
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 
 ARENA_FEATURES = 1 << 17
@@ -63,14 +64,14 @@ def _new_genetic(s: int, steps: int, patience: int) -> Genetic:
     )
 
 
-def population_chain(s: int, steps: int, stream: np.ndarray) -> Chain:
+def population_chain(s: int, steps: int, stream: np.ndarray, glm: Glm) -> Chain:
     """A chain over the places of a population; its store holds what one population evaluates."""
     room = s + MAX_FLIPS
     return Chain(
         new_state(s, s, room),
         new_state(s, s, room),
         new_state(s, s, room),
-        new_work(room, MAX_FLIPS, s),
+        new_work(room, MAX_FLIPS, s, glm),
         new_store(4 * steps + 1024, max(1, -(-s // 64))),
         new_record(s),
         stream,
@@ -102,7 +103,7 @@ class GeneticChain(FeatureTable):
         self.data = problem.population_data(z)
         self.population: Population = problem.new_population(z)
         self.genetic = _new_genetic(s, steps, patience)
-        self.chain = population_chain(s, steps, new_stream(seed))
+        self.chain = population_chain(s, steps, new_stream(seed), self.data.glm)
         self.moves = population_moves(s)
         self.declared: SpaceArrays = problem.declared()
         self.archive: Archive = new_archive(archive, problem.space.size, distinct)

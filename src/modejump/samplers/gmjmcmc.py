@@ -15,9 +15,11 @@ from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.kernels.evolve import POPULATIONS, RESTARTS
 from modejump.kernels.rng import fresh_sequence
+from modejump.likelihoods.families import Family, resolve_family
+from modejump.likelihoods.glm import no_glm
 from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem import checked_arrays, project_base
+from modejump.problem import checked_arrays, fitted_base, project_base
 from modejump.samplers.budget import Budget
 from modejump.samplers.genetic import FeatureProblem, GeneticChain
 from modejump.samplers.laws import Collected, Laws, laws_from
@@ -67,6 +69,8 @@ def feature_problem(
     model_prior: ComplexityPrior | None = None,
     weights: np.ndarray | None = None,
     intercept: bool = True,
+    family: str | Family = "gaussian",
+    link: str | None = None,
 ) -> FeatureProblem:
     """Check the data and make a problem over a space of features.
 
@@ -88,7 +92,12 @@ def feature_problem(
         Case weights.
     intercept : bool
         Whether every model has an intercept.
+    family : str or Family
+        Family of the response.
+    link : str, optional
+        Link function; default the family's first.
     """
+    family = resolve_family(family, link)
     x, y, w = checked_arrays(x, y, weights)
     if x.shape[1] == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
@@ -100,6 +109,16 @@ def feature_problem(
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
+    prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
+    n = float(w.sum())
+    base_model = no_glm()
+    if family.name != "gaussian":
+        family.check(y)
+        family.check_prior(prior)
+        empty = np.zeros((0, len(y)))
+        base_model = fitted_base(
+            family, y, w, np.zeros(len(y)), base, empty, np.zeros(0), prior.code, prior.parameters(n, base_rss), n
+        )
     return FeatureProblem(
         tuple(names),
         # Arrays that may not be written to would be another type to compiled code.
@@ -108,12 +127,14 @@ def feature_problem(
         columns.response[None].copy(),
         np.ascontiguousarray(basis),
         root,
-        float(w.sum()),
+        n,
         base_rss,
         tuple(transforms),
         space,
-        resolve_coef_prior(coef_prior),  # type: ignore[arg-type]
+        prior,
         model_prior or ComplexityPrior(),
+        family,
+        base_model,
     )
 
 

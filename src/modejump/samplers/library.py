@@ -83,7 +83,7 @@ def edit_scores(
         rows[row, [position[f] for f in model]] = 1
     score, stamp = np.full(EDIT_FEATURES, -np.inf), np.zeros(EDIT_FEATURES, np.int64)
     best_value, best_edit = np.full(len(models), -np.inf), np.zeros((len(models), 2), np.int64)
-    chain = population_chain(places, 1 << 13, np.zeros(4, np.uint64))
+    chain = population_chain(places, 1 << 13, np.zeros(4, np.uint64), data.glm)
     done = score_edits(
         data, chain, table.arena, pool, population, problem.declared(), rows, limit, score, stamp, best_value, best_edit
     )

@@ -303,7 +303,7 @@ class ReversibleChain(FeatureTable):
             new_state(places, places, room),
             new_state(places, places, room),
             new_state(places, places, room),
-            new_work(room, MAX_FLIPS, places),
+            new_work(room, MAX_FLIPS, places, self.data.glm),
             new_store(FIRST_CAPACITY, places // 64),
             new_record(places),
             stream,

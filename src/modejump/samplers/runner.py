@@ -12,6 +12,7 @@ from modejump.kernels.moves import MAX_FLIPS, Moves
 from modejump.kernels.rng import new_stream
 from modejump.kernels.state import ENTRY, new_state, new_work, transfer
 from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
+from modejump.likelihoods.glm import Glm
 from modejump.problem import Problem
 
 # Neighbouring batches are merged, two and two, when there are so many.
@@ -39,7 +40,7 @@ def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
         new_state(k, p, room),
         new_state(k, p, room),
         new_state(k, p, room),
-        new_work(room, widest, k),
+        new_work(room, widest, k, problem.data.glm),
         new_store(models, max(1, -(-k // 64))),
         new_record(k),
         stream,
@@ -49,7 +50,7 @@ def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
     )
 
 
-def with_more_room(chain: Chain) -> Chain:
+def with_more_room(chain: Chain, glm: Glm) -> Chain:
     """The same chain with room for larger models."""
     k, p = len(chain.state.member), len(chain.state.slot)
     widest = chain.work.products.shape[0]
@@ -60,7 +61,7 @@ def with_more_room(chain: Chain) -> Chain:
         state=state,
         forward=new_state(k, p, room),
         backward=new_state(k, p, room),
-        work=new_work(room, widest, k),
+        work=new_work(room, widest, k, glm),
     )
 
 
@@ -110,7 +111,7 @@ class Runner:
             if reason == WANT_STORE:
                 self._grow_store(reserve)
             else:
-                self.chain = with_more_room(self.chain)
+                self.chain = with_more_room(self.chain, self.data.glm)
 
     def run_batches(self, moves: Moves, count: int) -> None:
         """Sampling: full batches, with their means kept."""

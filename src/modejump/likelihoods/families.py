@@ -1,0 +1,122 @@
+"""Families of responses: what they are called, which links they have, and which responses they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modejump.errors import InputError
+from modejump.likelihoods.glm import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
+from modejump.priors.coefficients import CoefPrior, KnownVariance
+
+_CODES = {"gaussian": 0, "binomial": BINOMIAL, "poisson": POISSON, "gamma": GAMMA}
+LINKS = {
+    "gaussian": {"identity": 0},
+    "binomial": {"logit": LOGIT, "probit": PROBIT, "cloglog": CLOGLOG},
+    "poisson": {"log": LOG},
+    "gamma": {"log": LOG, "inverse": INVERSE},
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of responses with a link.
+
+    Parameters
+    ----------
+    name : str
+        "gaussian", "binomial", "poisson" or "gamma".
+    link : str
+        One of the family's links.
+    """
+
+    name: str
+    link: str
+
+    @property
+    def code(self) -> int:
+        """Number of the family in compiled code."""
+        return _CODES[self.name]
+
+    @property
+    def link_code(self) -> int:
+        """Number of the link in compiled code."""
+        return LINKS[self.name][self.link]
+
+    def check(self, y: np.ndarray) -> None:
+        """Refuse responses that the family cannot have."""
+        if self.name == "binomial" and not ((y >= 0.0) & (y <= 1.0)).all():
+            row = int(np.argmax((y < 0.0) | (y > 1.0)))
+            raise InputError(f"a binomial response lies between 0 and 1, and y is {y[row]:g} in row {row}.")
+        if self.name == "poisson" and ((y < 0.0) | (y != np.floor(y))).any():
+            row = int(np.argmax((y < 0.0) | (y != np.floor(y))))
+            raise InputError(
+                f"a Poisson response is a count, and y is {y[row]:g} in row {row}; give whole numbers of at least 0."
+            )
+        if self.name == "gamma" and (y <= 0.0).any():
+            row = int(np.argmax(y <= 0.0))
+            raise InputError(
+                f"a gamma response is positive, and y is {y[row]:g} in row {row}; drop such rows, or choose another "
+                "family."
+            )
+
+    def check_prior(self, prior: CoefPrior) -> None:
+        """Refuse priors that make sense for Gaussian responses only."""
+        if isinstance(prior, KnownVariance):
+            raise InputError(
+                f"coef_prior 'known-variance' is for gaussian responses; choose another one for the {self.name} family."
+            )
+
+    def first_guess(self, y: np.ndarray, w: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """Linear predictor, without the offset, at the mean of the responses."""
+        mean = float((w * y).sum() / w.sum())
+        return np.full(len(y), float(self.predictor(np.array([mean]))[0])) - offset
+
+    def predictor(self, mean: np.ndarray) -> np.ndarray:
+        """The link: from means to linear predictors."""
+        from scipy.special import logit, ndtri
+
+        if self.link == "logit":
+            return logit(mean)
+        if self.link == "probit":
+            return ndtri(mean)
+        if self.link == "cloglog":
+            return np.log(-np.log1p(-mean))
+        if self.link == "log":
+            return np.log(mean)
+        return 1.0 / mean if self.link == "inverse" else mean
+
+    def mean(self, predictor: np.ndarray) -> np.ndarray:
+        """The inverse link: from linear predictors to means."""
+        from scipy.special import expit, ndtr
+
+        if self.link == "logit":
+            return expit(predictor)
+        if self.link == "probit":
+            return ndtr(predictor)
+        if self.link == "cloglog":
+            return -np.expm1(-np.exp(predictor))
+        if self.link == "log":
+            return np.exp(predictor)
+        return 1.0 / predictor if self.link == "inverse" else predictor
+
+
+def resolve_family(family: str | Family, link: str | None = None) -> Family:
+    """A family by name, with its first link where none is given.
+
+    Parameters
+    ----------
+    family : str or Family
+        The family.
+    link : str, optional
+        The link.
+    """
+    if isinstance(family, Family):
+        return family
+    if family not in LINKS:
+        raise InputError(f"family {family!r} does not exist; choose one of {', '.join(map(repr, LINKS))}.")
+    links = LINKS[family]
+    if link is not None and link not in links:
+        raise InputError(f"the {family} family has no link {link!r}; choose one of {', '.join(map(repr, links))}.")
+    return Family(family, link or next(iter(links)))
