@@ -56,6 +56,16 @@ kernel = _compiled(
     no_cfunc_wrapper=True,
     pipeline_class=LinkOnlyCompiler,
 )
+# For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
+# is one and the same on one machine; it stays within rounding between machines.
+summing = _compiled(
+    nogil=True,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    fastmath={"reassoc", "contract"},
+    pipeline_class=LinkOnlyCompiler,
+)
 entry = _compiled(
     nogil=True,
     cache=True,

@@ -18,13 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.jit import kernel
+from modejump.jit import kernel, summing
 
 BINOMIAL, POISSON, GAMMA = 1, 2, 3
 LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 # Rows in one block: with a dozen columns they fill the first-level cache.
 BLOCK = 256
-TOLERANCE = 1e-9
+# The decrement below which a fit has converged: for priors that need the likelihood alone, and for others, which need
+# the information as well, whose error is of the order of the decrement's root.
+TOLERANCE = 1e-6
+TOLERANCE_INFORMATION = 1e-9
 SEPARATED = 1e-8
 MOST_STEPS = 50
 # A warm start that has not converged after so many steps is given up for a cold one.
@@ -64,9 +67,10 @@ class GlmWork(NamedTuple):
     gradient: np.ndarray  # float64 (m,)
     beta: np.ndarray  # float64 (m,)
     step: np.ndarray  # float64 (m,)
+    column: np.ndarray  # float64 (m,)
     warm: np.ndarray  # float64 (b + p,): coefficients of the model fitted last, by column
     last: np.ndarray  # int64 (m,): its columns
-    num: np.ndarray  # int64 (2,): how many columns it had
+    num: np.ndarray  # int64 (2,): how many columns it had, and whether ``hessian`` still holds its factor
     val: np.ndarray  # float64 (4,)
 
 
@@ -89,6 +93,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         np.zeros(block),
         np.zeros(block),
         np.zeros((m, m)),
+        np.zeros(m),
         np.zeros(m),
         np.zeros(m),
         np.zeros(m),
@@ -124,6 +129,24 @@ def fast_exp(x):
     return p * np.int64(bits).view(np.float64)
 
 
+@summing
+def _logit_sum(y, weight, eta, first, m):
+    """The part of the log likelihood that is linear in the predictor."""
+    total = 0.0
+    for r in range(m):
+        total += weight[first + r] * (y[first + r] * eta[r] - max(eta[r], 0.0))
+    return total
+
+
+@summing
+def _product(values, m):
+    """Product of the values of a block."""
+    total = 1.0
+    for r in range(m):
+        total *= values[r]
+    return total
+
+
 @kernel
 def _logit_rows(glm, work, first, m):
     """Score and information of the block under the logit link; returns its log likelihood."""
@@ -136,15 +159,10 @@ def _logit_rows(glm, work, first, m):
         score[r] = weight[first + r] * (y[first + r] - mu)
         info[r] = weight[first + r] * p * (e * p)
         weighted[r] = 1.0 + e
-    total = 0.0
-    for r in range(m):
-        total += weight[first + r] * (y[first + r] * eta[r] - max(eta[r], 0.0))
+    total = _logit_sum(y, weight, eta, first, m)
     if glm.unit:
         # At most 2^256: one logarithm for the whole block.
-        product = 1.0
-        for r in range(m):
-            product *= weighted[r]
-        return total - math.log(product)
+        return total - math.log(_product(weighted, m))
     for r in range(m):
         total -= weight[first + r] * math.log(weighted[r])
     return total
@@ -233,23 +251,13 @@ def _load(glm, work, cols, k, first, m):
                 columns[b + i, r] *= glm.unroot[first + r]
 
 
-@kernel
+@summing
 def _dot(a, b, i, m):
-    """Inner product of a vector with a row of a block. Eight partial sums, which become one vector."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = m - m % 8
-    for r in range(0, whole, 8):
-        s0 += a[r] * b[i, r]
-        s1 += a[r + 1] * b[i, r + 1]
-        s2 += a[r + 2] * b[i, r + 2]
-        s3 += a[r + 3] * b[i, r + 3]
-        s4 += a[r + 4] * b[i, r + 4]
-        s5 += a[r + 5] * b[i, r + 5]
-        s6 += a[r + 6] * b[i, r + 6]
-        s7 += a[r + 7] * b[i, r + 7]
-    for r in range(whole, m):
-        s0 += a[r] * b[i, r]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    """Inner product of a vector with a row of a block."""
+    total = 0.0
+    for r in range(m):
+        total += a[r] * b[i, r]
+    return total
 
 
 @kernel
@@ -314,7 +322,7 @@ def _newton_step(work, size):
 
 
 @kernel
-def _newton(glm, work, cols, k, steps):
+def _newton(glm, work, cols, k, steps, tolerance):
     """Newton's method from ``work.beta``: 1 converged, 0 not yet, -1 where the estimate does not exist."""
     size = glm.base.shape[0] + k
     beta, step = work.beta, work.step
@@ -336,7 +344,7 @@ def _newton(glm, work, cols, k, steps):
             return -1
         for i in range(size):
             beta[i] += step[i]
-        if decrement < TOLERANCE:
+        if decrement < tolerance:
             work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
             return 1
         before = value
@@ -344,9 +352,46 @@ def _newton(glm, work, cols, k, steps):
 
 
 @kernel
+def _drop_last(glm, work, cols, k):
+    """Where this model is the last one without one column: move to the best point without it of the quadratic there.
+
+    With v the column of the inverse information that belongs to the one that leaves, that is
+    ``beta - v beta_j / v_j``: no pass over the rows.
+    """
+    b = glm.base.shape[0]
+    last, h, v, warm = work.last, work.hessian, work.column, work.warm
+    gone = k
+    for i in range(k):
+        if last[i] != cols[i]:
+            gone = i
+            break
+    for i in range(gone, k):
+        if last[i + 1] != cols[i]:
+            return
+    j, size = b + gone, b + k + 1
+    for i in range(size):
+        t = 1.0 if i == j else 0.0
+        for q in range(i):
+            t -= h[i, q] * v[q]
+        v[i] = t * h[i, i]
+    for i in range(size - 1, -1, -1):
+        t = v[i]
+        for q in range(i + 1, size):
+            t -= h[q, i] * v[q]
+        v[i] = t * h[i, i]
+    share = warm[b + last[gone]] / v[j]
+    for i in range(b):
+        warm[i] -= share * v[i]
+    for i in range(k + 1):
+        warm[b + last[i]] -= share * v[b + i]
+
+
+@kernel
 def _warm_start(glm, work, cols, k):
     """Start at the coefficients of the model fitted last; columns it did not have start at zero."""
     b = glm.base.shape[0]
+    if work.num[1] and work.num[0] == k + 1:
+        _drop_last(glm, work, cols, k)
     for i in range(b):
         work.beta[i] = work.warm[i]
     for i in range(k):
@@ -375,6 +420,7 @@ def _keep(glm, work, cols, k):
         work.warm[b + cols[i]] = work.beta[b + i]
         work.last[i] = cols[i]
     work.num[0] = k
+    work.num[1] = 1
 
 
 @kernel
@@ -446,14 +492,15 @@ def _settle_shape(glm, work):
 
 
 @kernel
-def fit(glm, work, cols, k):
+def fit(glm, work, cols, k, tolerance):
     """Fit the model with these columns; False where its estimate does not exist. Results are in ``work.val``."""
     _warm_start(glm, work, cols, k)
-    state = _newton(glm, work, cols, k, WARM_STEPS)
+    work.num[1] = 0
+    state = _newton(glm, work, cols, k, WARM_STEPS, tolerance)
     if state != 1:
         # What a model is worth must not depend on where its fit began.
         _cold_start(glm, work, k)
-        state = _newton(glm, work, cols, k, MOST_STEPS)
+        state = _newton(glm, work, cols, k, MOST_STEPS, tolerance)
     if state != 1:
         return False
     _measure(glm, work, k)
