@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "BGLMClassifier": "modejump.estimators.classifiers",
     "BGLMRegressor": "modejump.estimators.bglm",
+    "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
     "Feature": "modejump.features.expression",
@@ -41,7 +43,9 @@ _HOME = {
 
 __all__ = [
     "AIC",
+    "BGLMClassifier",
     "BGLMRegressor",
+    "BGNLMClassifier",
     "BGNLMRegressor",
     "BIC",
     "BernoulliPrior",
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
     from modejump.errors import InputError, ModejumpWarning
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
+    from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
     from modejump.estimators.stored import load
     from modejump.features.expression import Feature
     from modejump.features.space import Space

@@ -54,7 +54,12 @@ def _root(
 def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
     target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
-    family: Annotated[str, typer.Option(help="Family of the response.")] = "gaussian",
+    family: Annotated[
+        str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
+    ] = "gaussian",
+    link: Annotated[
+        str | None, typer.Option(help="Link: logit, probit or cloglog; log; log or inverse for gamma.")
+    ] = None,
     algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc; rgmjmcmc or gmjmcmc for features.")] = "auto",
     coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
     model_prior: Annotated[
@@ -69,6 +74,9 @@ def fit(
     factors: Annotated[str, typer.Option(metavar="A,B", help="Columns that are factors.")] = "",
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of case weights.")] = None,
+    offset: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of offsets: known parts of the linear predictor.")
+    ] = None,
     formula: Annotated[str | None, typer.Option(help="Terms by formula, such as 'y ~ a + C(f) + a:b'.")] = None,
     chains: Annotated[int | None, typer.Option(help="Chains: 4, or 16 in a search for laws.")] = None,
     steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
@@ -83,32 +91,12 @@ def fit(
     """Find out which columns of a table, or which laws made of them, explain the target."""
     from modejump.commands.fit import FitOptions, run_fit
 
-    finished = run_fit(
-        FitOptions(
-            data,
-            target,
-            family,
-            algorithm,
-            coef_prior,
-            model_prior,
-            None if transforms is None else _split(transforms),
-            _split(always_in),
-            _split(factors),
-            _split(drop),
-            weights,
-            formula,
-            chains,
-            steps,
-            seconds,
-            mcse,
-            jobs,
-            seed,
-            out,
-            force,
-            quiet,
-        )  # fmt: skip
-    )
-    return 0 if finished else INTERRUPTED
+    asked = FitOptions(
+        data, target, family, link, algorithm, coef_prior, model_prior,
+        None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
+        weights, offset, formula, chains, steps, seconds, mcse, jobs, seed, out, force, quiet,
+    )  # fmt: skip
+    return 0 if run_fit(asked) else INTERRUPTED
 
 
 @app.command()
@@ -117,12 +105,15 @@ def predict(
     data: Annotated[Path, typer.Argument(metavar="NEW", help="Table with the covariates of new rows.")],
     interval: Annotated[float | None, typer.Option(help="Level of prediction intervals, such as 0.9.")] = None,
     kind: Annotated[str, typer.Option(help="bma (average over models), best or median.")] = "bma",
+    offset: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of offsets; that of the fit by default.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.")] = None,
 ) -> None:
-    """Predict the rows of a table by a stored run, as CSV."""
+    """Predict the rows of a table by a stored run, as CSV: means, or the probabilities of classes."""
     from modejump.commands.predict import run_predict
 
-    run_predict(run, data, interval, kind, out)
+    run_predict(run, data, interval, kind, offset, out)
 
 
 @app.command()

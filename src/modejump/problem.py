@@ -19,8 +19,9 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
-from modejump.likelihoods.glm import Glm, new_glm_work, no_glm
+from modejump.likelihoods.glm import OWN, Glm, new_glm_work, no_glm
 from modejump.likelihoods.laplace import fit_columns
+from modejump.likelihoods.own import Own, RawTable
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
@@ -131,14 +132,15 @@ class Problem:
             Whether every model has an intercept.
         parents : sequence of sequences of int, optional
             For heredity: the parents of each candidate term, as indices among the candidates. Default: from names.
-        family : str or Family
-            Family of the response: "gaussian", "binomial", "poisson" or "gamma".
+        family : str, Family, OwnLikelihood or BatchLikelihood
+            Family of the response: "gaussian", "binomial", "poisson" or "gamma"; or a likelihood of your own.
         link : str, optional
             Link function; default the family's first.
         offset : ndarray of shape (n,), optional
             Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
         """
         family = resolve_family(family, link)
+        family.check_rows(weights, offset)
         offset = _checked_offset(offset, family, y)
         x, y, w, offset = _kept_rows(x, y, weights, offset)
         family.check(y)
@@ -168,10 +170,8 @@ class Problem:
         compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=tuple(always_in))
         par = prior.parameters(n, base_rss)
         max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(order))
-        glm = no_glm()
-        if family.name != "gaussian":
-            family.check_prior(prior)
-            glm = _glm(family, y, w, offset, base, columns, prior.code, par, n)
+        raw = RawTable(names, tuple(always_in), first, y, w, base, candidates, gram, max_cols, compiled.arrays)
+        family, glm = _likelihood(family, raw, offset, columns, prior, par, n)
         # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
         code = prior.code if family.name == "gaussian" else codes.BIC
         table = make_table(code, par, n, base.shape[1], max_cols)
@@ -251,6 +251,31 @@ def _kept_rows(
     return x, y, w, offset
 
 
+def _likelihood(
+    family: Family, raw: RawTable, offset: np.ndarray, columns: Columns, prior: CoefPrior, par: np.ndarray, n: float
+) -> tuple[Family, Glm]:
+    """What the family needs beyond the Gram matrix, and the family as one that knows the problem."""
+    if family.name == "gaussian":
+        return family, no_glm()
+    family.check_prior(prior)
+    if isinstance(family, Own):
+        return _own(family, raw)
+    return family, _glm(family, raw.y, raw.w, offset, raw.base, columns, prior.code, par, n)
+
+
+def _own(family: Own, raw: RawTable) -> tuple[Own, Glm]:
+    """A likelihood of the user's own for a problem, with its base model evaluated."""
+    family, glm = family.bind(raw)
+    value = fit_columns(glm, new_glm_work(glm, 1), np.zeros(0, np.int64), 0, np.zeros(4), 0.0)
+    if not np.isfinite(value):
+        raise InputError(
+            "the likelihood of the model of the intercept and the terms that are always in is zero or no number; check "
+            "y, the function, and its params."
+        )
+    glm.null[0] = value
+    return family, glm
+
+
 def _glm(
     family: Family,
     y: np.ndarray,
@@ -280,11 +305,13 @@ def fitted_base(
     n: float,
 ) -> Glm:
     """A generalised linear model whose base model is fitted, or one sentence where that has no fit."""
+    if family.code == OWN:
+        raise InputError("a likelihood of your own is for given covariates, not for features; choose a family by name.")
     basis = np.ascontiguousarray(np.linalg.qr(base)[0].T) if base.shape[1] else np.zeros((0, len(y)))
     unit = int((w == 1.0).all())
     glm = Glm(
         np.ascontiguousarray(y), w, offset, basis, x, unroot, np.zeros(len(basis)), np.zeros(1), family.code,
-        family.link_code, unit,
+        family.link_code, unit, np.zeros(0), 0, 0,
     )  # fmt: skip
     if len(basis):
         glm.start[:] = basis @ family.first_guess(y, w, offset)

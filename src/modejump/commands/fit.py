@@ -14,8 +14,9 @@ from modejump.commands.files import need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.errors import InputError, ModejumpWarning
-from modejump.estimators.bglm import BGLMRegressor
+from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
+from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.samplers.budget import Budget
 
 
@@ -26,6 +27,7 @@ class FitOptions:
     data: Path
     target: str | None
     family: str
+    link: str | None
     algorithm: str
     coef_prior: str
     model_prior: str | None
@@ -34,6 +36,7 @@ class FitOptions:
     factors: tuple[str, ...]
     drop: tuple[str, ...]
     weights: str | None
+    offset: str | None
     formula: str | None
     chains: int | None
     steps: int | None
@@ -76,9 +79,8 @@ def _searches(asked: FitOptions) -> bool:
     return asked.transforms is not None or asked.algorithm in ("gmjmcmc", "rgmjmcmc") or prior == "complexity"
 
 
-def _estimator(asked: FitOptions) -> BGLMRegressor | BGNLMRegressor:
+def _estimator(asked: FitOptions) -> Any:
     common: dict[str, Any] = {
-        "family": asked.family,
         "coef_prior": parse_coef_prior(asked.coef_prior),
         "algorithm": asked.algorithm,
         "budget": _budget(asked),
@@ -86,18 +88,29 @@ def _estimator(asked: FitOptions) -> BGLMRegressor | BGNLMRegressor:
         "random_state": asked.seed,
         "progress": False if asked.quiet else "auto",
     }
+    classes = asked.family == "binomial"
+    if not classes:
+        common["family"] = asked.family
+    if asked.link is not None:
+        common["link"] = asked.link
     if asked.chains is not None:
         common["chains"] = asked.chains
     if asked.model_prior is not None:
         common["model_prior"] = parse_model_prior(asked.model_prior)
     if not _searches(asked):
-        return BGLMRegressor(always_in=asked.always_in, **common)
-    for option, value in (("always-in", asked.always_in), ("factors", asked.factors), ("formula", asked.formula)):
+        return (BGLMClassifier if classes else BGLMRegressor)(always_in=asked.always_in, **common)
+    barred = {
+        "always-in": asked.always_in,
+        "factors": asked.factors,
+        "formula": asked.formula,
+        "offset": asked.offset,
+    }
+    for option, value in barred.items():
         if value:
             raise InputError(f"--{option} does not go with a search for laws; leave it out, or leave out --transforms.")
     if asked.transforms is not None:
         common["transforms"] = () if asked.transforms == ("none",) else asked.transforms
-    return BGNLMRegressor(**common)
+    return (BGNLMClassifier if classes else BGNLMRegressor)(**common)
 
 
 def _budget(asked: FitOptions) -> Budget | None:
@@ -106,20 +119,21 @@ def _budget(asked: FitOptions) -> Budget | None:
     return Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
 
 
-def _fit_frame(estimator: BGLMRegressor | BGNLMRegressor, frame: pd.DataFrame, asked: FitOptions) -> str:
+def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions) -> str:
     """Fit on the table, by columns or by formula; returns the name of the response."""
     need_columns(frame, asked.drop, "--drop")
     need_columns(frame, asked.factors, "--factors")
     for name in asked.factors:
         frame[name] = frame[name].astype("category")
-    weights: Any = None
-    if asked.weights is not None:
-        need_columns(frame, [asked.weights], "--weights")
-        weights = frame[asked.weights]
-    unused = set(asked.drop) | ({asked.weights} if asked.weights is not None else set())
-    if asked.formula is not None and isinstance(estimator, BGLMRegressor):
+    more: dict[str, Any] = {}
+    for word, option, column in (("sample_weight", "--weights", asked.weights), ("offset", "--offset", asked.offset)):
+        if column is not None:
+            need_columns(frame, [column], option)
+            more[word] = frame[column]
+    unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
+    if asked.formula is not None:
         formula = _whole_formula(asked.formula, asked.target)
-        estimator.fit_formula(formula, frame.drop(columns=list(unused)), sample_weight=weights)
+        estimator.fit_formula(formula, frame.drop(columns=list(unused)), **more)
         return formula.partition("~")[0].strip()
     if asked.target is None:
         raise InputError("the response is missing; give --target COLUMN (or --formula).")
@@ -127,9 +141,9 @@ def _fit_frame(estimator: BGLMRegressor | BGNLMRegressor, frame: pd.DataFrame, a
     if asked.target in unused or asked.target in asked.factors:
         raise InputError(f"--target {asked.target!r} has another role too; a response is only that.")
     columns = [name for name in frame.columns if name != asked.target and name not in unused]
-    if isinstance(estimator, BGLMRegressor):
+    if isinstance(estimator, Selection):
         _refuse_text(frame, columns)
-    estimator.fit(frame[columns], frame[asked.target], sample_weight=weights)
+    estimator.fit(frame[columns], frame[asked.target], **more)
     return asked.target
 
 

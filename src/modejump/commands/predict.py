@@ -9,26 +9,57 @@ from typing import Any
 import pandas as pd
 
 from modejump.commands.files import need_columns, read_table, write_csv
+from modejump.errors import InputError
+from modejump.estimators.base import PosteriorClassifier
+from modejump.estimators.bglm import Selection
 from modejump.estimators.stored import load
 
 
-def run_predict(run: Path, data: Path, interval: float | None, kind: str, out: Path | None) -> None:
+def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset: str | None, out: Path | None) -> None:
     """Predict the rows of a file and write them as CSV, to a file or to standard output."""
     estimator = load(run)
     frame = read_table(data)
     columns = estimator.table_.columns
     names = [column.name for column in columns]
     need_columns(frame, names, "the covariate")
+    more = _offset(estimator, frame, offset)
     frame = frame[names].copy()
     for column in columns:
         if column.levels is not None:
             frame[column.name] = _as_levels(frame[column.name], column.levels)
-    predicted = estimator.predict(frame, interval=interval, kind=kind)
-    table = predicted if isinstance(predicted, pd.DataFrame) else pd.DataFrame({"mean": predicted})
+    table = _table(estimator, frame, interval, kind, more)
     if out is None:
         sys.stdout.write(table.to_csv(index=False))
     else:
         write_csv(table, out)
+
+
+def _table(
+    estimator: Any, frame: pd.DataFrame, interval: float | None, kind: str, more: dict[str, Any]
+) -> pd.DataFrame:
+    """Means, or for classes a column with the likelier one and a column of probabilities for each."""
+    if not isinstance(estimator, PosteriorClassifier):
+        predicted = estimator.predict(frame, interval=interval, kind=kind, **more)
+        return predicted if isinstance(predicted, pd.DataFrame) else pd.DataFrame({"mean": predicted})
+    table = pd.DataFrame({"class": estimator.predict(frame, kind=kind, **more)})
+    probabilities: Any = estimator.predict_proba(frame, kind=kind, **more)
+    for j, label in enumerate(estimator.classes_):
+        table[f"probability of {label}"] = probabilities[:, j]
+    if interval is not None:
+        ends: Any = estimator.predict_proba(frame, interval=interval, kind=kind, **more)
+        table["lower"], table["upper"] = ends["lower"].to_numpy(), ends["upper"].to_numpy()
+    return table
+
+
+def _offset(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, Any]:
+    """The offset of the new rows, where the run needs one."""
+    known = estimator.offset_ if isinstance(estimator, Selection) else None
+    if name is not None and known is None:
+        raise InputError(f"--offset {name!r} is given, but the run was fitted without an offset; leave it out.")
+    if known is None:
+        return {}
+    need_columns(frame, [name or known], "the offset")
+    return {"offset": frame[name or known]}
 
 
 def _as_levels(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:

@@ -1,4 +1,4 @@
-"""What the regressors share: prediction, tables of the posterior, storage, and what scikit-learn asks for."""
+"""What the estimators share: prediction, tables of the posterior, storage, and what scikit-learn asks for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.errors import InputError, ModejumpWarning
+from modejump.estimators import options
+from modejump.estimators.tables import read_labels, read_response
+from modejump.likelihoods.families import Family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows
 from modejump.problem import Problem
@@ -26,8 +31,8 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorRegressor(RegressorMixin, BaseEstimator):
-    """A regressor whose fit is a posterior over models.
+class PosteriorEstimator(BaseEstimator):
+    """An estimator whose fit is a posterior over models.
 
     A subclass sets ``table_``, ``seed_`` and ``posterior_`` by :meth:`_keep`, and says how the rows of a table
     become the columns of its problem (:meth:`_new_rows`).
@@ -48,39 +53,39 @@ class PosteriorRegressor(RegressorMixin, BaseEstimator):
         for text in (*doubts, *posterior.result.notes):
             warnings.warn(text, ModejumpWarning, stacklevel=4)
 
-    def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
-        """Predict new observations.
+    def _read_family(self) -> Family:
+        """The family and link of the response, from the options."""
+        raise NotImplementedError
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central prediction interval for new observations, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+        """The response as numbers that its family can have; a classifier learns its labels."""
+        raise NotImplementedError
 
-        Returns
-        -------
-        ndarray or DataFrame
-            The predictive mean; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
-        """
-        predictor = self._fitted.predictor(kind)
-        new = self._new_rows(X, kind)
-        if interval is None:
-            return predictor.mean(new)
+    def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
+        raise NotImplementedError
+
+    def _response_words(self) -> str:
+        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
+        family = self.problem_.family
+        return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
+
+    def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
+        """Predictive mean of the response."""
+        return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
+
+    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any = None) -> pd.DataFrame:
+        """Columns ``mean``, ``lower`` and ``upper``."""
         try:
             level = float(interval)
         except (TypeError, ValueError):
             level = float("nan")
         if not 0.0 < level < 1.0:
             raise InputError(f"interval must lie between 0 and 1, such as 0.9; got {interval!r}.")
+        predictor = self._fitted.predictor(kind)
+        new = self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
         index = X.index if isinstance(X, pd.DataFrame) else None
         return pd.DataFrame({"mean": predictor.mean(new), "lower": lower, "upper": upper}, index=index)
-
-    def _new_rows(self, X: Any, kind: str) -> NewRows:
-        raise NotImplementedError
 
     def page(self, features: int = 20, models: int = 5) -> Summary:
         """What ``summary`` prints, as data.
@@ -92,7 +97,7 @@ class PosteriorRegressor(RegressorMixin, BaseEstimator):
         """
         from modejump.estimators.summary import summarise
 
-        return summarise(self._fitted, features, models)
+        return summarise(self._fitted, features, models, response=self._response_words())
 
     @property
     def inclusion_(self) -> pd.DataFrame:
@@ -165,6 +170,130 @@ class PosteriorRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self, "posterior_")
         return save(self, Path(path))
+
+
+class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
+    """A posterior that predicts numbers: measurements, counts, or positive amounts."""
+
+    family: str
+    link: str | None
+
+    def _read_family(self) -> Family:
+        return options.read_family(self.family, self.link)
+
+    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+        response = read_response(y, rows)
+        options.check_varies(response, weights)
+        self._read_family().check(response)
+        return response
+
+    def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
+        """Predict new observations.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        interval : float, optional
+            Level of a central prediction interval for new observations, such as 0.9.
+        kind : str
+            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+
+        Returns
+        -------
+        ndarray or DataFrame
+            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
+            ``lower`` and ``upper``.
+        """
+        return self._mean(X, kind) if interval is None else self._mean_and_interval(X, interval, kind)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the deviance that the predictions explain: R squared for a Gaussian response.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        y : array of shape (rows,)
+            Response.
+        sample_weight : array of shape (rows,), optional
+            Case weights.
+        """
+        return self._explained(self._mean(X, "bma"), y, sample_weight)
+
+    def _explained(self, mean: np.ndarray, y: Any, sample_weight: Any) -> float:
+        power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
+        if power is None:
+            return float(r2_score(y, mean, sample_weight=sample_weight))
+        return float(d2_tweedie_score(y, mean, sample_weight=sample_weight, power=power))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        return tags
+
+
+class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
+    """A posterior that predicts which of two classes a row belongs to."""
+
+    link: str
+    classes_: np.ndarray
+
+    def _read_family(self) -> Family:
+        return options.read_link(self.link)
+
+    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+        self.classes_, response = read_labels(y, weights, rows)
+        return response
+
+    def _response_words(self) -> str:
+        other, event = self.classes_.tolist()
+        return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
+
+    def predict(self, X: Any, kind: str = "bma") -> np.ndarray:
+        """Predict the class of new rows: the likelier one.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        kind : str
+            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        """
+        return self._labels(self._mean(X, kind))
+
+    def predict_proba(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        interval : float, optional
+            Level of a central credible interval of the probability, such as 0.9.
+        kind : str
+            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+
+        Returns
+        -------
+        ndarray of shape (rows, 2), or DataFrame
+            Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
+            and ``upper`` for the second class.
+        """
+        return two_columns(self._mean(X, kind)) if interval is None else self._mean_and_interval(X, interval, kind)
+
+    def _labels(self, probability: np.ndarray) -> np.ndarray:
+        return self.classes_[(probability > 0.5).astype(np.int64)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def two_columns(probability: np.ndarray) -> np.ndarray:
+    """Probabilities of both classes from those of the second."""
+    return np.column_stack([1.0 - probability, probability])
 
 
 def checked_names(estimator: Any, X: Any, *, reset: bool) -> None:

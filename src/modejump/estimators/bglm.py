@@ -1,10 +1,10 @@
-"""Selection among given covariates: Bayesian linear models behind scikit-learn's interface."""
+"""Selection among given covariates: Bayesian generalised linear models behind scikit-learn's interface."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
-from modejump.estimators.base import PosteriorRegressor, checked_names
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.formulas import FormulaSpec, learn_formula
-from modejump.estimators.rows import merge_rows
-from modejump.estimators.tables import TableSpec, is_frame, learn_table, read_response
+from modejump.estimators.rows import merge_rows_with_offset
+from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
@@ -26,104 +26,22 @@ from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 
 
-class BGLMRegressor(PosteriorRegressor):
-    """Bayesian variable selection and model averaging in linear regression.
+class Selection(PosteriorEstimator):
+    """Selection among the terms of a table or a formula, whatever the family of the response."""
 
-    The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode
-    jumping MCMC where it is not; predictions average over it. A term is a column, a factor, or a group of
-    columns.
+    coef_prior: Any
+    model_prior: Any
+    algorithm: str
+    chains: int
+    budget: Budget | None
+    always_in: Sequence[str | int]
+    groups: Mapping[str, Sequence[str | int]] | None
+    n_jobs: int | None
+    random_state: Any
+    progress: Any
+    offset_: str | None
 
-    Parameters
-    ----------
-    family : str
-        Family of the response: "gaussian".
-    coef_prior : str or coefficient prior
-        Prior of the coefficients given the model: a name such as "g", "hyper-g", "jzs" or "bic", or an
-        object with parameters such as ``GPrior(g=47)``.
-    model_prior : str or model prior
-        Prior of the models: "uniform", "bernoulli", "beta-binomial", or an object such as
-        ``BernoulliPrior(0.1)``.
-    algorithm : str
-        "auto" enumerates up to 20 terms and samples beyond, "enumerate" evaluates every model (up to 30
-        terms), "mjmcmc" samples.
-    chains : int
-        Independent chains of the sampler.
-    budget : Budget, optional
-        How long to sample, by steps, seconds or wanted precision; not for enumeration.
-    always_in : sequence of str or int
-        Terms that are in every model, by name (or column position), with a flat prior like the intercept's.
-    groups : mapping of str to sequence of str or int, optional
-        Columns, by name or position, that enter and leave together as one term.
-    n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it.
-    random_state : int, Generator, RandomState or None
-        Seed of the sampler.
-    progress : bool, "auto" or callable
-        "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a
-        callable is called with (done, total, note).
-
-    Attributes
-    ----------
-    inclusion_ : DataFrame
-        Inclusion probability of each term, best first, with its Monte Carlo error and diagnostics.
-    models_ : DataFrame
-        The leading models, best first.
-    posterior_ : Posterior
-        The object behind both.
-    problem_ : Problem
-        The data and priors as the samplers see them.
-    verdict_ : Verdict
-        What can be said about convergence, in plain sentences.
-    coef_ : ndarray
-        Model-averaged coefficients of the design columns, on their original scale.
-    intercept_ : float
-        Model-averaged intercept.
-    table_ : TableSpec or FormulaSpec
-        How tables become design columns.
-    seed_ : int
-        Entropy from which the chains' random streams were spawned.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of str
-        Names of the columns of X, where it had names.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = BGLMRegressor().fit(X, y)
-    >>> model.best_model()
-    ('sex', 'bmi', 'bp', 's3', 's5')
-    """
-
-    def __init__(
-        self,
-        *,
-        family: str = "gaussian",
-        coef_prior: Any = "g",
-        model_prior: Any = "beta-binomial",
-        algorithm: str = "auto",
-        chains: int = 4,
-        budget: Budget | None = None,
-        always_in: Sequence[str | int] = (),
-        groups: Mapping[str, Sequence[str | int]] | None = None,
-        n_jobs: int | None = 1,
-        random_state: Any = None,
-        progress: Any = "auto",
-    ) -> None:
-        self.family = family
-        self.coef_prior = coef_prior
-        self.model_prior = model_prior
-        self.algorithm = algorithm
-        self.chains = chains
-        self.budget = budget
-        self.always_in = always_in
-        self.groups = groups
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BGLMRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Compute the posterior over the models.
 
         Parameters
@@ -134,14 +52,16 @@ class BGLMRegressor(PosteriorRegressor):
             Response.
         sample_weight : array of shape (n,), optional
             Case weights: a row of weight 2 counts as two rows.
+        offset : array of shape (n,), optional
+            Part of the linear predictor that is known, such as the logarithm of the exposure for counts; not for
+            a Gaussian response, where it can be taken from y.
         """
-        options.check_family(self.family)
+        self._read_family()
         spec, design = learn_table(X, self.groups, estimator=self)
         checked_names(self, X, reset=True)
-        response = read_response(y, len(design))
-        return self._fit_design(spec, design, response, options.read_weights(sample_weight, len(design)))
+        return self._fit_design(spec, design, y, sample_weight, offset)
 
-    def fit_formula(self, formula: str, data: Any, sample_weight: Any = None) -> BGLMRegressor:
+    def fit_formula(self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Compute the posterior over the models whose terms are the terms of a formula.
 
         Parameters
@@ -153,48 +73,58 @@ class BGLMRegressor(PosteriorRegressor):
             The table with its columns; ``predict`` takes frames with the same columns.
         sample_weight : array of shape (n,), optional
             Case weights.
+        offset : array of shape (n,), optional
+            Part of the linear predictor that is known; not for a Gaussian response.
         """
-        options.check_family(self.family)
+        family = self._read_family()
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
-        spec, design, response = learn_formula(formula, data)
+        spec, design, response = learn_formula(formula, data, labels=family.name == "binomial")
         self.feature_names_in_ = np.array(spec.variables, dtype=object)
         self.n_features_in_ = len(spec.variables)
-        return self._fit_design(spec, design, response, options.read_weights(sample_weight, len(design)))
+        return self._fit_design(spec, design, response, sample_weight, offset)
 
     def _fit_design(
-        self, spec: TableSpec | FormulaSpec, design: np.ndarray, y: np.ndarray, weights: np.ndarray | None
-    ) -> BGLMRegressor:
+        self, spec: TableSpec | FormulaSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any
+    ) -> Self:
+        family, rows = self._read_family(), len(design)
+        weights = options.read_weights(sample_weight, rows)
+        known = options.read_offset(offset, family, rows)
+        response = self._read_y(y, weights, rows)
         terms = spec.terms
         positions = spec.variables if isinstance(spec, TableSpec) else []
         always_in = options.read_always_in(self.always_in, list(terms), positions)
-        algorithm = options.choose_algorithm(self.algorithm, len(terms) - len(always_in), self.budget)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        options.check_varies(y, weights)
-        design, y, weights = merge_rows(design, y, weights)
+        design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
+        fitted = 0 if family.name == "gaussian" else len(response)
+        algorithm = options.choose_algorithm(self.algorithm, len(terms) - len(always_in), self.budget, fitted)
         with reporter(self.progress) as report:
             problem = Problem.build(
-                design, y, terms=terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
-                model_prior=self.model_prior, intercept=spec.intercept,
+                design, response, terms=terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
+                model_prior=self.model_prior, intercept=spec.intercept, family=family, offset=known,
             )  # fmt: skip
             _warn_dead(problem)
             if algorithm == "enumerate":
                 result = enumerate_models(problem, workers=workers, progress=report)
             else:
                 result = mjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+        self.offset_ = None if offset is None else name_of(offset, "offset")
         self._keep(spec, seed, Posterior(problem, result))
         return self
 
-    def _new_rows(self, X: Any, kind: str) -> NewRows:
+    def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
         by_table = isinstance(self.table_, TableSpec)
         if by_table and is_frame(X):
             checked_names(self, X, reset=False)
         design = self.table_.apply(X)
         if by_table and not is_frame(X):
             checked_names(self, X, reset=False)
+        if offset is None and self.offset_ is not None:
+            raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
+        known = options.read_offset(offset, self.problem_.family, len(design))
         candidates, always = self._columns()
-        return new_rows(self.problem_, design[:, candidates], design[:, always])
+        return new_rows(self.problem_, design[:, candidates], design[:, always], offset=known)
 
     def _columns(self) -> tuple[list[int], list[int]]:
         """Design columns of the candidates, in the problem's order, and of the terms always in."""
@@ -258,7 +188,7 @@ class BGLMRegressor(PosteriorRegressor):
         return self._fitted.log_marginal_likelihood(features)
 
     def to_latex(self, kind: str = "best", digits: int = 4) -> str:
-        """The prediction equation as LaTeX.
+        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
 
         Parameters
         ----------
@@ -267,13 +197,18 @@ class BGLMRegressor(PosteriorRegressor):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equation import latex
+        from modejump.estimators.equation import latex, mean_latex
 
         check_is_fitted(self, "posterior_")
-        return latex(*self._equation(kind), self.table_.design_names, digits)
+        left = mean_latex(self.problem_.family, r"\hat{y}")
+        return latex(*self._equation(kind), self.table_.design_names, digits, left)
 
     def to_sympy(self, kind: str = "best") -> Any:
         """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
+
+        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
+        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
+        and not equal to it.
 
         Parameters
         ----------
@@ -284,6 +219,154 @@ class BGLMRegressor(PosteriorRegressor):
 
         check_is_fitted(self, "posterior_")
         return sympy_expression(*self._equation(kind), self.table_.design_names)
+
+
+class BGLMRegressor(PosteriorRegressor, Selection):
+    """Bayesian variable selection and model averaging in linear regression, and in regression of counts and amounts.
+
+    The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode
+    jumping MCMC where it is not; predictions average over it. A term is a column, a factor, or a group of
+    columns.
+
+    Parameters
+    ----------
+    family : str
+        Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Its models are compared
+        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGLMClassifier`.
+    link : str, optional
+        Link function: "identity", "log" for counts, "log" or "inverse" for amounts; the family's first by default.
+    coef_prior : str or coefficient prior
+        Prior of the coefficients given the model: a name such as "g", "hyper-g", "jzs" or "bic", or an
+        object with parameters such as ``GPrior(g=47)``.
+    model_prior : str or model prior
+        Prior of the models: "uniform", "bernoulli", "beta-binomial", or an object such as
+        ``BernoulliPrior(0.1)``.
+    algorithm : str
+        "auto" enumerates up to 20 terms and samples beyond, "enumerate" evaluates every model (up to 30
+        terms), "mjmcmc" samples. For families other than gaussian, where a model is fitted row by row, "auto"
+        enumerates while models times rows stay below 5e7.
+    chains : int
+        Independent chains of the sampler.
+    budget : Budget, optional
+        How long to sample, by steps, seconds or wanted precision; not for enumeration.
+    always_in : sequence of str or int
+        Terms that are in every model, by name (or column position), with a flat prior like the intercept's.
+    groups : mapping of str to sequence of str or int, optional
+        Columns, by name or position, that enter and leave together as one term.
+    n_jobs : int, optional
+        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it.
+    random_state : int, Generator, RandomState or None
+        Seed of the sampler.
+    progress : bool, "auto" or callable
+        "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a
+        callable is called with (done, total, note).
+
+    Attributes
+    ----------
+    inclusion_ : DataFrame
+        Inclusion probability of each term, best first, with its Monte Carlo error and diagnostics.
+    models_ : DataFrame
+        The leading models, best first.
+    posterior_ : Posterior
+        The object behind both.
+    problem_ : Problem
+        The data and priors as the samplers see them.
+    verdict_ : Verdict
+        What can be said about convergence, in plain sentences.
+    coef_ : ndarray
+        Model-averaged coefficients of the design columns, on their original scale.
+    intercept_ : float
+        Model-averaged intercept.
+    table_ : TableSpec or FormulaSpec
+        How tables become design columns.
+    offset_ : str or None
+        Name of the offset: that of the series given, or "offset"; None without one.
+    seed_ : int
+        Entropy from which the chains' random streams were spawned.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, where it had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor().fit(X, y)
+    >>> model.best_model()
+    ('sex', 'bmi', 'bp', 's3', 's5')
+    """
+
+    def __init__(
+        self,
+        *,
+        family: str = "gaussian",
+        link: str | None = None,
+        coef_prior: Any = "g",
+        model_prior: Any = "beta-binomial",
+        algorithm: str = "auto",
+        chains: int = 4,
+        budget: Budget | None = None,
+        always_in: Sequence[str | int] = (),
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+        n_jobs: int | None = 1,
+        random_state: Any = None,
+        progress: Any = "auto",
+    ) -> None:
+        self.family = family
+        self.link = link
+        self.coef_prior = coef_prior
+        self.model_prior = model_prior
+        self.algorithm = algorithm
+        self.chains = chains
+        self.budget = budget
+        self.always_in = always_in
+        self.groups = groups
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def predict(
+        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
+    ) -> np.ndarray | pd.DataFrame:
+        """Predict new observations.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        interval : float, optional
+            Level of a central prediction interval for new observations, such as 0.9.
+        kind : str
+            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        offset : array of shape (rows,), optional
+            Offset of the new rows; needed where the fit had one.
+
+        Returns
+        -------
+        ndarray or DataFrame
+            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
+            ``lower`` and ``upper``.
+        """
+        if interval is None:
+            return self._mean(X, kind, offset)
+        return self._mean_and_interval(X, interval, kind, offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the deviance that the predictions explain: R squared for a Gaussian response.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        y : array of shape (rows,)
+            Response.
+        sample_weight : array of shape (rows,), optional
+            Case weights.
+        offset : array of shape (rows,), optional
+            Offset of the rows; needed where the fit had one.
+        """
+        return self._explained(self._mean(X, "bma", offset), y, sample_weight)
 
 
 def _warn_dead(problem: Problem) -> None:

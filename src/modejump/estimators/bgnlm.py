@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
 
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
-from modejump.estimators.base import PosteriorRegressor, checked_names
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.rows import merge_rows
-from modejump.estimators.tables import TableSpec, is_frame, learn_table, read_response
+from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
 from modejump.posterior.coefficients import coefficients
@@ -34,111 +33,23 @@ if TYPE_CHECKING:
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
 
 
-class BGNLMRegressor(PosteriorRegressor):
-    """Bayesian discovery of laws: linear regression on nonlinear features that are found in the data.
+class Discovery(PosteriorEstimator):
+    """Search for laws among nonlinear features, whatever the family of the response."""
 
-    A feature is an expression over the columns, such as ``troot(mass*period*period)``: products of features,
-    transforms of them, and transforms of their linear combinations. Chains of populations search for good models;
-    what they find becomes a library, and reversible chains (RGMJMCMC) sample models of its features and of fresh
-    ones, so that the share of steps with a law estimates its posterior probability. Features that are the same
-    column up to scale are one law.
-
-    Parameters
-    ----------
-    family : str
-        Family of the response: "gaussian".
-    coef_prior : str or coefficient prior
-        Prior of the coefficients given the model: a name such as "g", "jeffreys" or "bic", or an object with
-        parameters such as ``GPrior(g=47)``.
-    model_prior : ComplexityPrior, optional
-        Prior of the models, which penalises the complexity of features; ``ComplexityPrior("1/n")`` by default.
-    transforms : sequence of str or Transform, or str
-        The functions G, by name or as entries of ``modejump.transforms``; "G1" and "G2" are published sets. An
-        empty sequence leaves products.
-    space : Space, optional
-        Limits of the feature space, and weights of the operators that move in it.
-    algorithm : str
-        "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
-        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
-    chains : int
-        Independent chains, of the search and of sampling.
-    budget : Budget, optional
-        How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
-        ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
-    n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
-        budget is in seconds.
-    random_state : int, Generator, RandomState or None
-        Seed of the search.
-    progress : bool, "auto" or callable
-        "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a
-        callable is called with (done, total, note).
-
-    Attributes
-    ----------
-    inclusion_ : DataFrame
-        Inclusion probability of each law, best first, with its complexity and its other spellings.
-    models_ : DataFrame
-        The leading models, best first.
-    posterior_ : Posterior
-        The object behind both.
-    laws_ : Laws
-        The laws found: features, aliases, and coefficients inside projections.
-    problem_ : Problem
-        Selection among the laws, as prediction sees it.
-    verdict_ : Verdict
-        What can be said about the search, in plain sentences.
-    table_ : TableSpec
-        How tables become columns.
-    target_ : str
-        Name of the response: that of the series given, or "y".
-    seed_ : int
-        Entropy from which the chains' random streams were spawned.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of str
-        Names of the columns of X, where it had names.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (80, 3))
-    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
-    >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
-    >>> model.best_model()
-    ('x1*sin(x3)',)
-    """
-
+    coef_prior: Any
+    model_prior: Any
+    transforms: Any
+    space: Space | None
+    algorithm: str
+    chains: int
+    budget: Budget | None
+    n_jobs: int | None
+    random_state: Any
+    progress: Any
     laws_: Laws
     target_: str
 
-    def __init__(
-        self,
-        *,
-        family: str = "gaussian",
-        coef_prior: Any = "g",
-        model_prior: Any = None,
-        transforms: Any = TRANSFORMS,
-        space: Space | None = None,
-        algorithm: str = "rgmjmcmc",
-        chains: int = 16,
-        budget: Budget | None = None,
-        n_jobs: int | None = 1,
-        random_state: Any = None,
-        progress: Any = "auto",
-    ) -> None:
-        self.family = family
-        self.coef_prior = coef_prior
-        self.model_prior = model_prior
-        self.transforms = transforms
-        self.space = space
-        self.algorithm = algorithm
-        self.chains = chains
-        self.budget = budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BGNLMRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search for laws.
 
         Parameters
@@ -150,36 +61,35 @@ class BGNLMRegressor(PosteriorRegressor):
         sample_weight : array of shape (n,), optional
             Case weights: a row of weight 2 counts as two rows.
         """
-        options.check_family(self.family)
+        family = self._read_family()
         algorithm = options.choose_search(self.algorithm)
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
         spec, design = learn_table(X, estimator=self, factors=False)
         checked_names(self, X, reset=True)
-        response = read_response(y, len(design))
         weights = options.read_weights(sample_weight, len(design))
+        response = self._read_y(y, weights, len(design))
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        options.check_varies(response, weights)
         design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
         with reporter(self.progress) as report:
             problem = feature_problem(
                 design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
-                model_prior=prior, weights=weights,
+                model_prior=prior, weights=weights, family=family,
             )  # fmt: skip
             _warn_constant(design, spec.names)
             options.check_transforms(chosen, design, spec.names)
             run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
             found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
         self.laws_ = found.laws
-        self.target_ = _name_of(y)
+        self.target_ = name_of(y, "y")
         self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
         self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
         self._keep(spec, seed, Posterior(found.laws.problem, found.result))
         return self
 
-    def _new_rows(self, X: Any, kind: str) -> NewRows:
+    def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
         if is_frame(X):
             checked_names(self, X, reset=False)
         design = self.table_.apply(X)
@@ -274,6 +184,7 @@ class BGNLMRegressor(PosteriorRegressor):
             terms={feature.text: [j] for j, feature in enumerate(features)},
             weights=weights,
             coef_prior=self.problem_.coef_prior,
+            family=self.problem_.family,
         )
         return Posterior(problem, self.posterior_.result).log_marginal_likelihood(problem.names)
 
@@ -285,11 +196,11 @@ class BGNLMRegressor(PosteriorRegressor):
         features, models : int
             How many of each to list.
         """
-        from modejump.estimators.equation import plain_sum
+        from modejump.estimators.equation import mean_text, plain_sum
         from modejump.estimators.summary import describe_prior, summarise_laws
 
         texts = [feature.text for feature in self.laws_.features]
-        target = Feature.covariate(self.target_).text
+        left = mean_text(self.problem_.family, self._event())
         return summarise_laws(
             self._fitted,
             features,
@@ -297,11 +208,16 @@ class BGNLMRegressor(PosteriorRegressor):
             covariates=len(self.table_.names),
             aliases=self.inclusion_["aliases"].to_dict(),
             prior=describe_prior(self._prior),
-            equation=f"{target} = {plain_sum(*self._equation('best'), texts)}",
+            equation=f"{left} = {plain_sum(*self._equation('best'), texts)}",
+            response=self._response_words(),
         )
 
+    def _event(self) -> str:
+        """What the mean of the response is the mean of."""
+        return Feature.covariate(self.target_).text
+
     def to_latex(self, kind: str = "best", digits: int = 4) -> str:
-        """The prediction equation as LaTeX.
+        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
 
         Parameters
         ----------
@@ -310,16 +226,20 @@ class BGNLMRegressor(PosteriorRegressor):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equation import latex_sum
+        from modejump.estimators.equation import latex_sum, mean_latex
         from modejump.features.printing import escape_latex, to_latex
 
         intercept, coef = self._equation(kind)
         symbols = [to_latex(feature, self.laws_.alphas, digits) for feature in self.laws_.features]
         left = r"\hat{y}" if self.target_ == "y" else rf"\widehat{{\mathrm{{{escape_latex(self.target_)}}}}}"
-        return f"{left} = {latex_sum(intercept, coef, symbols, digits)}"
+        return f"{mean_latex(self.problem_.family, left)} = {latex_sum(intercept, coef, symbols, digits)}"
 
     def to_sympy(self, kind: str = "best") -> Any:
         """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
+
+        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
+        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
+        and not equal to it.
 
         Parameters
         ----------
@@ -352,15 +272,115 @@ class BGNLMRegressor(PosteriorRegressor):
         return super().to_arviz()
 
 
+class BGNLMRegressor(PosteriorRegressor, Discovery):
+    """Bayesian discovery of laws: linear regression on nonlinear features that are found in the data.
+
+    A feature is an expression over the columns, such as ``troot(mass*period*period)``: products of features,
+    transforms of them, and transforms of their linear combinations. Chains of populations search for good models;
+    what they find becomes a library, and reversible chains (RGMJMCMC) sample models of its features and of fresh
+    ones, so that the share of steps with a law estimates its posterior probability. Features that are the same
+    column up to scale are one law.
+
+    Parameters
+    ----------
+    family : str
+        Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Its models are compared
+        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGNLMClassifier`.
+    link : str, optional
+        Link function: "identity", "log" for counts, "log" or "inverse" for amounts; the family's first by default.
+    coef_prior : str or coefficient prior
+        Prior of the coefficients given the model: a name such as "g", "jeffreys" or "bic", or an object with
+        parameters such as ``GPrior(g=47)``.
+    model_prior : ComplexityPrior, optional
+        Prior of the models, which penalises the complexity of features; ``ComplexityPrior("1/n")`` by default.
+    transforms : sequence of str or Transform, or str
+        The functions G, by name or as entries of ``modejump.transforms``; "G1" and "G2" are published sets. An
+        empty sequence leaves products.
+    space : Space, optional
+        Limits of the feature space, and weights of the operators that move in it.
+    algorithm : str
+        "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
+        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
+    chains : int
+        Independent chains, of the search and of sampling.
+    budget : Budget, optional
+        How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
+        ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
+    n_jobs : int, optional
+        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
+        budget is in seconds.
+    random_state : int, Generator, RandomState or None
+        Seed of the search.
+    progress : bool, "auto" or callable
+        "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a
+        callable is called with (done, total, note).
+
+    Attributes
+    ----------
+    inclusion_ : DataFrame
+        Inclusion probability of each law, best first, with its complexity and its other spellings.
+    models_ : DataFrame
+        The leading models, best first.
+    posterior_ : Posterior
+        The object behind both.
+    laws_ : Laws
+        The laws found: features, aliases, and coefficients inside projections.
+    problem_ : Problem
+        Selection among the laws, as prediction sees it.
+    verdict_ : Verdict
+        What can be said about the search, in plain sentences.
+    table_ : TableSpec
+        How tables become columns.
+    target_ : str
+        Name of the response: that of the series given, or "y".
+    seed_ : int
+        Entropy from which the chains' random streams were spawned.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, where it had names.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (80, 3))
+    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
+    >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
+    >>> model.best_model()
+    ('x1*sin(x3)',)
+    """
+
+    def __init__(
+        self,
+        *,
+        family: str = "gaussian",
+        link: str | None = None,
+        coef_prior: Any = "g",
+        model_prior: Any = None,
+        transforms: Any = TRANSFORMS,
+        space: Space | None = None,
+        algorithm: str = "rgmjmcmc",
+        chains: int = 16,
+        budget: Budget | None = None,
+        n_jobs: int | None = 1,
+        random_state: Any = None,
+        progress: Any = "auto",
+    ) -> None:
+        self.family = family
+        self.link = link
+        self.coef_prior = coef_prior
+        self.model_prior = model_prior
+        self.transforms = transforms
+        self.space = space
+        self.algorithm = algorithm
+        self.chains = chains
+        self.budget = budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+
 def _columns_of(spec: TableSpec, design: np.ndarray) -> Mapping[str, np.ndarray]:
     return {name: design[:, j] for j, name in enumerate(spec.names)}
-
-
-def _name_of(y: Any) -> str:
-    """The name of a series, where it has one that is text."""
-    opened = nw.from_native(y, allow_series=True, pass_through=True)
-    name = opened.name if isinstance(opened, nw.Series) else None
-    return name if isinstance(name, str) and name else "y"
 
 
 def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:

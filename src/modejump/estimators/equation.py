@@ -10,9 +10,57 @@ import numpy as np
 
 from modejump.errors import InputError
 from modejump.features.printing import escape_latex, latex_number
+from modejump.likelihoods.families import Family
+
+# What stands before the mean in a linear predictor; the inverse link has it below a line instead.
+_LATEX_LINKS = {
+    "logit": r"\operatorname{logit} ",
+    "probit": r"\Phi^{-1} ",
+    "cloglog": r"\operatorname{cloglog} ",
+    "log": r"\log ",
+}
 
 
-def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int = 4) -> str:
+def mean_latex(family: Family, mean: str) -> str:
+    r"""The left side of an equation for the linear predictor.
+
+    Parameters
+    ----------
+    family : Family
+        Family and link of the response.
+    mean : str
+        The mean, in LaTeX.
+
+    Examples
+    --------
+    >>> print(mean_latex(Family("poisson", "log"), r"\hat{y}"))
+    \log \hat{y}
+    """
+    return rf"1 / {mean}" if family.link == "inverse" else _LATEX_LINKS.get(family.link, "") + mean
+
+
+def mean_text(family: Family, response: str) -> str:
+    """The same as plain text.
+
+    Parameters
+    ----------
+    family : Family
+        Family and link of the response.
+    response : str
+        Its name, or for classes the event.
+
+    Examples
+    --------
+    >>> mean_text(Family("gamma", "inverse"), "y"), mean_text(Family("binomial", "probit"), "y = 1")
+    ('1/E(y)', 'probit P(y = 1)')
+    """
+    if family.name == "gaussian":
+        return response
+    mean = f"P({response})" if family.name == "binomial" else f"E({response})"
+    return f"1/{mean}" if family.link == "inverse" else f"{family.link} {mean}"
+
+
+def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int = 4, left: str = r"\hat{y}") -> str:
     r"""The equation of a linear prediction, columns with coefficient zero left out.
 
     Parameters
@@ -25,6 +73,8 @@ def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int 
         Names of the columns.
     digits : int
         Significant digits.
+    left : str
+        What the equation is for.
 
     Examples
     --------
@@ -32,7 +82,7 @@ def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int 
     \hat{y} = 1.5 + 0.25\,\mathrm{a} - 3 \times 10^{-7}\,\mathrm{x\_1}
     """
     symbols = [rf"\mathrm{{{escape_latex(n)}}}" for n in names]
-    return rf"\hat{{y}} = {latex_sum(intercept, coef, symbols, digits)}"
+    return rf"{left} = {latex_sum(intercept, coef, symbols, digits)}"
 
 
 def latex_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits: int = 4) -> str:

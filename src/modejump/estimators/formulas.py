@@ -160,7 +160,7 @@ class FormulaSpec:
         return loaded
 
 
-def learn_formula(formula: str, data: Any) -> tuple[FormulaSpec, np.ndarray, np.ndarray]:
+def learn_formula(formula: str, data: Any, labels: bool = False) -> tuple[FormulaSpec, np.ndarray, Any]:
     """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response.
 
     Parameters
@@ -169,6 +169,8 @@ def learn_formula(formula: str, data: Any) -> tuple[FormulaSpec, np.ndarray, np.
         For instance ``"y ~ a + C(f) + a:b"``.
     data : data frame
         The table with its columns.
+    labels : bool
+        Whether the response is a column of labels, which is handed on as it is.
     """
     if not is_frame(data):
         raise InputError("a formula needs a data frame, whose columns it names; give pandas or polars.")
@@ -182,7 +184,7 @@ def learn_formula(formula: str, data: Any) -> tuple[FormulaSpec, np.ndarray, np.
     both = [name for name in wanted if name in response]
     if both:
         raise InputError(f"the formula has column {both[0]!r} on both sides of ~; take it off one side.")
-    y = _response(left, _variables_frame(frame, response, "the data"))
+    y = _labels(left, frame) if labels else _response(left, _variables_frame(frame, response, "the data"))
     rows = _variables_frame(frame, wanted, "the data")
     matrix = _evaluate(right.get_model_matrix, rows)
     spec = _learnt(formula, available, rows, frame, matrix.model_spec)
@@ -275,6 +277,15 @@ def _response(left: Any, rows: pd.DataFrame) -> np.ndarray:
     y = np.array(matrix[names[0]], dtype=np.float64)
     refuse_not_finite(y[:, None], names)
     return y
+
+
+def _labels(left: Any, frame: nw.DataFrame[Any]) -> Any:
+    """The one column on the left side, in its own type."""
+    factors = [factor for term in left for factor in term.factors if factor.eval_method.value != "literal"]
+    if len(factors) != 1 or factors[0].eval_method.value != "lookup":
+        raise InputError("the left side of the formula must be one column of labels, as it is.")
+    given = {str(name): name for name in frame.columns}
+    return frame.get_column(given[factors[0].expr]).to_native()
 
 
 def _variables_frame(frame: nw.DataFrame[Any], names: list[str], where: str) -> pd.DataFrame:

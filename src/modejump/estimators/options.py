@@ -15,6 +15,7 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.tables import column_name, response_values
 from modejump.features.space import Space
 from modejump.features.transforms import Transform, transforms
+from modejump.likelihoods.families import LINKS, Family, resolve_family
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
@@ -24,6 +25,8 @@ ALGORITHMS = ("auto", "enumerate", "mjmcmc")
 _NONLINEAR = ("gmjmcmc", "rgmjmcmc")
 # Up to so many terms "auto" enumerates: about a second of work, and an exact answer.
 AUTO_TERMS = 20
+# The same for models that are fitted to rows: about ten seconds for so many models times rows.
+AUTO_FITS = 5e7
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -31,13 +34,50 @@ def name_some(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
 
 
-def check_family(family: Any) -> None:
-    """Only the Gaussian family is available."""
-    if family != "gaussian":
-        raise InputError(f"family {family!r} is not available; so far there is only 'gaussian'.")
+def read_family(family: Any, link: Any) -> Family:
+    """The family of a regressor's response, with its link."""
+    if family == "binomial":
+        raise InputError(
+            "family 'binomial' is for classes, and this estimator predicts numbers; use BGLMClassifier or "
+            "BGNLMClassifier."
+        )
+    if not isinstance(family, str) or family not in LINKS:
+        names = ", ".join(repr(name) for name in LINKS if name != "binomial")
+        raise InputError(f"family {family!r} does not exist; choose one of {names}.")
+    return resolve_family(family, _checked_link(link))
 
 
-def choose_algorithm(algorithm: Any, terms: int, budget: Any) -> str:
+def read_link(link: Any) -> Family:
+    """The family of a classifier's response, with its link."""
+    return resolve_family("binomial", _checked_link(link))
+
+
+def _checked_link(link: Any) -> str | None:
+    if link is not None and not isinstance(link, str):
+        raise InputError(f"link must be a name such as 'log'; got {link!r}.")
+    return link
+
+
+def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
+    """The known part of the linear predictor as numbers, one for each row of X."""
+    if offset is None:
+        return None
+    if family.name == "gaussian":
+        raise InputError("an offset is for families other than gaussian; take it from y instead.")
+    values = response_values(offset)
+    if values.shape != (rows,):
+        raise InputError(f"offset has shape {values.shape} but X has {rows} rows; give one number for each row.")
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("offset holds values that are not numbers; give one number for each row.") from None
+    if not np.isfinite(numbers).all():
+        row = int(np.argmax(~np.isfinite(numbers)))
+        raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
+    return numbers
+
+
+def choose_algorithm(algorithm: Any, terms: int, budget: Any, rows: int = 0) -> str:
     """The algorithm to run on a problem of so many terms.
 
     Parameters
@@ -48,18 +88,20 @@ def choose_algorithm(algorithm: Any, terms: int, budget: Any) -> str:
         Number of terms that may enter or leave.
     budget : Budget or None
         As given to the estimator; enumeration has no use for one.
+    rows : int
+        Rows that each model is fitted to; 0 for Gaussian responses, whose models cost the same for any number.
     """
     if algorithm in _NONLINEAR:
         raise InputError(
             f"algorithm {algorithm!r} searches among nonlinear features, which this estimator does not have; "
-            "use 'auto', 'enumerate' or 'mjmcmc', or BGNLMRegressor."
+            "use 'auto', 'enumerate' or 'mjmcmc', or BGNLMRegressor or BGNLMClassifier."
         )
     if algorithm not in ALGORITHMS:
         close = difflib.get_close_matches(str(algorithm), ALGORITHMS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(repr, ALGORITHMS))}."
         raise InputError(f"algorithm {algorithm!r} does not exist; {hint}")
     if algorithm == "auto":
-        return "enumerate" if terms <= AUTO_TERMS else "mjmcmc"
+        return "enumerate" if terms <= AUTO_TERMS and rows * 2.0**terms <= AUTO_FITS else "mjmcmc"
     if algorithm == "enumerate":
         if terms > MAX_TERMS:
             raise InputError(
@@ -77,7 +119,7 @@ def choose_search(algorithm: Any) -> str:
     if algorithm in ("enumerate", "mjmcmc"):
         raise InputError(
             f"algorithm {algorithm!r} takes a fixed list of terms, and features are found as the search goes; use "
-            "'gmjmcmc', or BGLMRegressor to select among the columns as they are."
+            "'gmjmcmc', or BGLMRegressor or BGLMClassifier to select among the columns as they are."
         )
     if algorithm not in ("auto", "rgmjmcmc", "gmjmcmc"):
         raise InputError(f"algorithm {algorithm!r} does not exist; choose 'rgmjmcmc' or 'gmjmcmc'.")

@@ -44,6 +44,26 @@ def merge_rows(
     return design[first], y[first], np.bincount(group, weights=count[order])
 
 
+def merge_rows_with_offset(
+    design: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """The same for rows that may have an offset, which makes otherwise equal rows distinct.
+
+    Parameters
+    ----------
+    design, y, weights
+        As for `merge_rows`.
+    offset : ndarray of shape (n,), optional
+        Known part of the linear predictor.
+    """
+    if offset is None:
+        return (*merge_rows(design, y, weights), None)
+    if design.nbytes > MERGE_BYTES:
+        return design, y, weights, offset
+    both, y, weights = merge_rows(np.column_stack([design, offset]), y, weights)
+    return np.ascontiguousarray(both[:, :-1]), y, weights, np.ascontiguousarray(both[:, -1])
+
+
 def _sort_rows(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows in lexicographic order, and for each place the number of its group of equal rows.
 

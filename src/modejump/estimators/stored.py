@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.estimators.base import PosteriorRegressor
-from modejump.estimators.bglm import BGLMRegressor
-from modejump.estimators.bgnlm import BGNLMRegressor
+from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
+from modejump.estimators.bglm import BGLMRegressor, Selection
+from modejump.estimators.bgnlm import BGNLMRegressor, Discovery
+from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.estimators.formulas import FormulaSpec
 from modejump.estimators.tables import TableSpec
 from modejump.features.expression import Feature
@@ -25,6 +26,8 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
 
+_SELECTIONS = {kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier)}
+_DISCOVERIES = {kind.__name__: kind for kind in (BGNLMRegressor, BGNLMClassifier)}
 _KINDS: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
 
 
@@ -33,7 +36,7 @@ def save(estimator: Any, path: Path) -> Path:
 
     Parameters
     ----------
-    estimator : BGLMRegressor or BGNLMRegressor
+    estimator : BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
         A fitted one.
     path : path
         The directory.
@@ -50,20 +53,38 @@ def save(estimator: Any, path: Path) -> Path:
         "n_features_in": int(estimator.n_features_in_),
         "feature_names_in": None if names is None else [str(name) for name in names],
         "params": {
-            "family": estimator.family,
+            # A classifier has no choice of the family.
+            **({} if isinstance(estimator, PosteriorClassifier) else {"family": estimator.family}),
+            "link": estimator.link,
             "algorithm": estimator.algorithm,
             "chains": int(estimator.chains),
             "budget": None if budget is None else dataclasses.asdict(budget),
             "n_jobs": None if estimator.n_jobs is None else int(estimator.n_jobs),
         },
     }
-    if isinstance(estimator, BGNLMRegressor):
+    if isinstance(estimator, PosteriorClassifier):
+        stored["classes"] = _classes_to_dict(estimator.classes_)
+    if isinstance(estimator, Selection):
+        stored["offset"] = estimator.offset_
+    if isinstance(estimator, Discovery):
         stored["search"] = _search_to_dict(estimator)
     save_run(estimator.posterior_, path, {"estimator": stored}, estimator.inclusion_)
     return path
 
 
-def _search_to_dict(estimator: BGNLMRegressor) -> dict[str, Any]:
+def _classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
+    """Labels as JSON holds them, with the type of their array."""
+    return {"dtype": "O" if classes.dtype.kind == "O" else classes.dtype.str, "labels": classes.tolist()}
+
+
+def _classes_from_dict(stored: Mapping[str, Any]) -> np.ndarray:
+    dtype = np.dtype(stored["dtype"])
+    if dtype.kind not in "biufUO" or len(stored["labels"]) != 2:
+        raise TypeError("no labels of two classes")
+    return np.array(stored["labels"], dtype=dtype)
+
+
+def _search_to_dict(estimator: Discovery) -> dict[str, Any]:
     """What a search adds: priors, space, transforms, and the laws with their coefficients inside projections."""
     laws = estimator.laws_
     shown = {node for f in laws.features for node in f.subfeatures() if node.kind == "projection"}
@@ -90,7 +111,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    BGLMRegressor or BGNLMRegressor
+    BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
     """
     posterior, extra = load_run(path)
     try:
@@ -99,24 +120,28 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InputError(f"the saved run {path} does not hold an estimator; save it again.") from None
 
 
-def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorRegressor:
+def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstimator:
     params = dict(stored["params"])
     budget = params.pop("budget")
     params["budget"] = None if budget is None else Budget(**budget)
     params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
     spec = _KINDS[stored["table"]["kind"]].from_dict(stored["table"])
-    estimator: PosteriorRegressor
-    if stored["class"] == BGLMRegressor.__name__:
-        estimator = BGLMRegressor(
+    estimator: PosteriorEstimator
+    if stored["class"] in _SELECTIONS:
+        estimator = _SELECTIONS[stored["class"]](
             model_prior=posterior.problem.model_prior,
             always_in=posterior.problem.always_in,
             groups=dict(spec.groups) or None if isinstance(spec, TableSpec) else None,
             **params,
         )
-    elif stored["class"] == BGNLMRegressor.__name__:
-        estimator = _search_from_dict(stored["search"], posterior, params)
+        # Files of earlier versions know nothing of offsets.
+        estimator.offset_ = stored.get("offset")
+    elif stored["class"] in _DISCOVERIES:
+        estimator = _search_from_dict(_DISCOVERIES[stored["class"]], stored["search"], posterior, params)
     else:
         raise InputError(f"the saved run holds a {stored['class']}, which this version does not know; upgrade.")
+    if isinstance(estimator, PosteriorClassifier):
+        estimator.classes_ = _classes_from_dict(stored["classes"])
     estimator.table_ = spec
     estimator.seed_ = stored["seed"]
     estimator.posterior_ = posterior
@@ -126,7 +151,9 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorRegres
     return estimator
 
 
-def _search_from_dict(search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]) -> BGNLMRegressor:
+def _search_from_dict(
+    kind: type[Any], search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]
+) -> Any:
     prior = ComplexityPrior(search["model_prior"]["a"], search["model_prior"]["spelling"])
     space, names = Space(**search["space"]), tuple(search["transforms"])
     for name in names:
@@ -135,7 +162,7 @@ def _search_from_dict(search: Mapping[str, Any], posterior: Posterior, params: M
                 f"the saved run uses the transform {name!r}, which modejump.transforms does not have; add it before "
                 "loading."
             )
-    estimator = BGNLMRegressor(model_prior=prior, space=space, transforms=names, **params)
+    estimator = kind(model_prior=prior, space=space, transforms=names, **params)
     features = tuple(Feature.parse(text) for text in search["laws"])
     aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}
     alphas = {Feature.parse(text): np.array(values) for text, values in search["alphas"].items()}

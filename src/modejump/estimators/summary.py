@@ -147,7 +147,7 @@ class Summary:
         return lines
 
 
-def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summary:
+def summarise(posterior: Posterior, features: int = 20, models: int = 5, *, response: str = "") -> Summary:
     """Collect the page.
 
     Parameters
@@ -156,6 +156,8 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summ
         What it is about.
     features, models : int
         How many of each to list.
+    response : str
+        Family and link in words; empty where they need none.
     """
     table = posterior.inclusion
     searched = posterior.result.algorithm == "gmjmcmc"
@@ -165,7 +167,7 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5) -> Summ
     sizes = posterior.size_distribution.to_numpy()
     likely = np.sort(np.argsort(-sizes, kind="stable")[:SIZES])
     return Summary(
-        facts=_facts(posterior),
+        facts=_facts(posterior, response),
         verdict=str(posterior.verdict),
         level=str(posterior.verdict.level),
         features=tuple(FeatureLine(*row) for row in rows[:features]),
@@ -185,6 +187,7 @@ def summarise_laws(
     aliases: Mapping[str, tuple[str, ...]],
     prior: str,
     equation: str,
+    response: str = "",
 ) -> Summary:
     """Collect the page of a search among features.
 
@@ -200,8 +203,10 @@ def summarise_laws(
         Other spellings of each law.
     prior, equation : str
         The prior of the models in words, and the best model with its coefficients.
+    response : str
+        Family and link in words; empty where they need none.
     """
-    page = summarise(posterior, features, models)
+    page = summarise(posterior, features, models, response=response)
     facts = dict(page.facts)
     facts["data"] = f"{_observations(posterior.problem)}, {count(covariates)} covariates"
     facts["models"] = prior
@@ -215,7 +220,7 @@ def summarise_laws(
     )
 
 
-def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
+def _facts(posterior: Posterior, response: str) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
     more: list[tuple[str, str]] = []
     always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
@@ -240,6 +245,7 @@ def _facts(posterior: Posterior) -> tuple[tuple[str, str], ...]:
     g = problem.data.par[0] if problem.coef_prior.name == "g" else None
     return (
         ("data", data),
+        *([("response", response)] if response else []),
         ("coefficients", describe_prior(problem.coef_prior, g=g)),
         ("models", describe_prior(problem.model_prior)),
         ("algorithm", how),

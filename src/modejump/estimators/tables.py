@@ -369,36 +369,121 @@ def column_name(column: str | int, names: Sequence[str], where: str) -> str:
 
 def read_response(y: Any, rows: int) -> np.ndarray:
     """The response as numbers, one for each row of X."""
-    if y is None:
-        raise InputError("this estimator requires y to be passed, but the target y is None.")
-    values = response_values(y)
-    if values.dtype.kind in "USO" and any(isinstance(value, str) for value in values.ravel()):
-        raise InputError("y holds text; a Gaussian response must be numbers.")
+    values = _one_column(None if y is None else response_values(y), rows)
+    if values.dtype.kind in "USO" and any(isinstance(value, str) for value in values):
+        raise InputError("y holds text, and a regressor predicts numbers; for classes there are classifiers.")
     if values.dtype.kind == "c":
         raise InputError("Complex data not supported: y must be real numbers.")
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("y holds values that are not numbers, and a regressor predicts numbers; convert it.") from None
+    _refuse_gaps(numbers)
+    return numbers
+
+
+def _one_column(values: np.ndarray | None, rows: int) -> np.ndarray:
+    """A response of one dimension with one value for each row."""
+    if values is None:
+        raise InputError("this estimator requires y to be passed, but the target y is None.")
     if values.ndim == 2 and values.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; its one column is used.",
             DataConversionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         values = values[:, 0]
     if values.ndim != 1:
         raise InputError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
     if len(values) != rows:
         raise InputError(f"X has {rows} rows but y has {len(values)}; give one response for each row.")
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError("y holds values that are not numbers; a Gaussian response must be numbers.") from None
+    return values
+
+
+def _refuse_gaps(numbers: np.ndarray) -> None:
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(numbers[row]) else "infinite (inf)"
         raise InputError(f"y is {what} in row {row} (counting from 0); drop or impute such rows first.")
-    return numbers
+
+
+def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere.
+
+    Parameters
+    ----------
+    y : array or series
+        Labels: text, whole numbers, truth values, or categories.
+    weights : ndarray of shape (n,), optional
+        Case weights; the labels of rows of weight zero do not count.
+    rows : int
+        Rows of X.
+    """
+    values = _plain_labels(_one_column(None if y is None else _label_values(y), rows))
+    used = values if weights is None else values[weights > 0]
+    if used.dtype.kind == "f" and (used != np.floor(used)).any():
+        raise InputError(
+            "y is continuous, and a classifier needs labels (Unknown label type: continuous); use a regressor, or "
+            "make classes of it first."
+        )
+    classes = np.unique(used)
+    shown = ", ".join(repr(label) for label in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")
+    if len(classes) == 1:
+        raise InputError(f"y has one class only, {shown}, so there is nothing to tell apart; give rows of another too.")
+    if len(classes) > 2:
+        raise InputError(
+            f"Only binary classification is supported, and y has {len(classes)} classes: {shown}; choose two of them, "
+            "or one against the rest."
+        )
+    return classes, (values == classes[1]).astype(np.float64)
+
+
+def _label_values(y: Any) -> np.ndarray:
+    opened = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(opened, nw.Series):
+        labels = np.empty(len(opened), dtype=object)
+        labels[:] = opened.to_list()
+        return labels
+    return np.asarray(opened.to_numpy() if isinstance(opened, nw.DataFrame) else y)
+
+
+def _plain_labels(values: np.ndarray) -> np.ndarray:
+    """Labels as an array of one plain type, none of them missing; text stays an array of objects."""
+    if values.dtype.kind == "O":
+        missing = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in values], dtype=bool)
+        if missing.any():
+            raise InputError(
+                f"y is missing (NaN) in row {int(np.argmax(missing))} (counting from 0); drop such rows first."
+            )
+        kinds = {_kind_of(value) for value in values}
+        if len(kinds) > 1:
+            raise InputError(f"y mixes labels of the types {' and '.join(sorted(kinds))}; make them one type.")
+        if kinds <= {"text"}:
+            return values
+        values = np.array(values.tolist())
+    if values.dtype.kind not in "biufU":
+        raise InputError("y holds labels that are neither text nor numbers nor truth values; recode it first.")
+    if values.dtype.kind == "f":
+        _refuse_gaps(values)
+    return values
+
+
+def _kind_of(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    if isinstance(label, bool | np.bool_):
+        return "truth value"
+    return "number" if isinstance(label, int | float | np.number) else type(label).__name__
+
+
+def name_of(values: Any, default: str) -> str:
+    """The name of a series, where it has one that is text."""
+    opened = nw.from_native(values, allow_series=True, pass_through=True)
+    name = opened.name if isinstance(opened, nw.Series) else None
+    return name if isinstance(name, str) and name else default
 
 
 def response_values(y: Any) -> np.ndarray:

@@ -61,6 +61,9 @@ class Family:
                 "family."
             )
 
+    def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
+        """Refuse weights and offsets that the family cannot honour; these families take both."""
+
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse priors that make sense for Gaussian responses only."""
         if isinstance(prior, KnownVariance):
@@ -113,6 +116,8 @@ def resolve_family(family: str | Family, link: str | None = None) -> Family:
         The link.
     """
     if isinstance(family, Family):
+        if link not in (None, family.link):
+            raise InputError(f"link {link!r} does not go with {family!r}, which has its own; leave link out.")
         return family
     if family not in LINKS:
         raise InputError(f"family {family!r} does not exist; choose one of {', '.join(map(repr, LINKS))}.")

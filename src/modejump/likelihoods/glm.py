@@ -20,7 +20,7 @@ import numpy as np
 
 from modejump.jit import kernel, summing
 
-BINOMIAL, POISSON, GAMMA = 1, 2, 3
+BINOMIAL, POISSON, GAMMA, OWN = 1, 2, 3, 4
 LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 # Rows in one block: with a dozen columns they fill the first-level cache.
 BLOCK = 256
@@ -53,6 +53,10 @@ class Glm(NamedTuple):
     family: int
     link: int
     unit: int  # 1 where all weights are one
+    # For likelihoods of the user's own: parameters, and the addresses of the function and of what explains its errors.
+    params: np.ndarray  # float64 (q,)
+    address: int
+    report: int
 
 
 class GlmWork(NamedTuple):
@@ -72,12 +76,13 @@ class GlmWork(NamedTuple):
     last: np.ndarray  # int64 (m,): its columns
     num: np.ndarray  # int64 (2,): how many columns it had, and whether ``hessian`` still holds its factor
     val: np.ndarray  # float64 (4,)
+    own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
 
 
 def no_glm() -> Glm:
     """What a Gaussian problem has instead."""
     none = np.zeros(0)
-    return Glm(np.zeros((0, 0)), none, none, np.zeros((0, 0)), np.zeros((0, 0)), none, none, none, 0, 0, 1)
+    return Glm(np.zeros((0, 0)), none, none, np.zeros((0, 0)), np.zeros((0, 0)), none, none, none, 0, 0, 1, none, 0, 0)
 
 
 def new_glm_work(glm: Glm, room: int) -> GlmWork:
@@ -101,6 +106,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         np.zeros(m, np.int64),
         np.zeros(2, np.int64),
         np.zeros(4),
+        np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
     )
 
 

@@ -16,7 +16,8 @@ import math
 from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.likelihoods.formulas import LOG_2PI, log_gamma_ratio, mixture_form
-from modejump.likelihoods.glm import LOG_DET_BASE, LOG_LIKELIHOOD, TOLERANCE, TOLERANCE_INFORMATION, WALD, fit
+from modejump.likelihoods.glm import LOG_DET_BASE, LOG_LIKELIHOOD, OWN, TOLERANCE, TOLERANCE_INFORMATION, WALD, fit
+from modejump.likelihoods.own import own_marginal
 from modejump.priors.codes import AIC, BETA_PRIME, BIC, EB_LOCAL, JEFFREYS, G
 
 # The trapezoidal rule over t = log x: step, and what the sum may neglect.
@@ -109,6 +110,8 @@ def log_laplace(code, par, n, base, k, log_likelihood, log_det_base, wald):
 @kernel
 def glm_marginal(glm, work, cols, k, code, par, n):
     """log p(y|M) - log p(y|base) of the model with these columns; minus infinity where it has no estimate."""
+    if glm.family == OWN:
+        return own_marginal(glm, work, cols, k)
     plain = code == BIC or code == AIC or code == JEFFREYS
     if not fit(glm, work, cols, k, TOLERANCE if plain else TOLERANCE_INFORMATION):
         return -math.inf

@@ -4,6 +4,7 @@ May import: errors, priors, likelihoods, problem, kernels, samplers; NumPy, SciP
 """
 
 from modejump.posterior.coefficients import coefficients
+from modejump.posterior.generalised import GlmPredictor
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import (
     NewRows,
@@ -17,6 +18,7 @@ from modejump.posterior.storage import load_run, save_run
 from modejump.posterior.verdict import Verdict, verdict
 
 __all__ = [
+    "GlmPredictor",
     "NewRows",
     "Posterior",
     "Predictor",

@@ -30,7 +30,8 @@ def coefficients(
     ``conditional_mean`` and ``conditional_sd`` are over the models that have it. All are on the original
     scale of the columns. Averages are over the models that prediction uses (see
     :class:`modejump.posterior.Predictor`), and ``probability`` is the mass of those with the column. The
-    standard deviation is infinite where the posterior has two degrees of freedom or less.
+    standard deviation is infinite where the posterior has two degrees of freedom or less. Those of a generalised
+    linear model are on the scale of its linear predictor.
 
     Parameters
     ----------
@@ -51,8 +52,11 @@ def coefficients(
     """
     problem, predictor = posterior.problem, posterior.predictor(kind)
     names = _base_names(problem, base_columns) + _candidate_names(problem, columns)
-    mean, given, held, variance, given_variance = _candidate_moments(predictor)
-    base_mean, base_variance = _base_moments(predictor, mean)
+    if isinstance(predictor, Predictor):
+        mean, given, held, variance, given_variance = _candidate_moments(predictor)
+        base_mean, base_variance = _base_moments(predictor, mean)
+    else:
+        base_mean, base_variance, mean, variance, given, given_variance, held = predictor.coefficient_moments()
     return pd.DataFrame(
         {
             "mean": np.concatenate([base_mean, mean]),

@@ -1,4 +1,4 @@
-"""The models that stand for the posterior in prediction, and the least-squares fit behind each."""
+"""The models that stand for the posterior in prediction, and the fit behind each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
+from modejump.likelihoods.glm import OWN
+from modejump.posterior.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
 from modejump.problem import Problem
 from modejump.samplers.result import SamplerResult
 
@@ -29,15 +31,19 @@ class KeptModels(NamedTuple):
     weight : ndarray of shape (m,)
         Their weights; the sum is one.
     resid : ndarray of shape (m,)
-        Residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient.
+        Residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient. Empty for generalised linear
+        models.
     mass : float
         Posterior mass that these models stand for.
+    fits : LaplaceFits, optional
+        Fits of generalised linear models.
     """
 
     words: np.ndarray
     weight: np.ndarray
     resid: np.ndarray
     mass: float
+    fits: LaplaceFits | None = None
 
 
 class Fit(NamedTuple):
@@ -89,10 +95,31 @@ def keep_models(
         rows = np.concatenate([order[:lead], order[lead:][tail]])
         weight = np.concatenate([probability[order[:lead]], rest * count / count.sum()])
         share = held[-1]
-    words = np.ascontiguousarray(result.models.words[rows])
-    resid = residual_shares(problem, [members_of(row) for row in words])
-    fit = resid >= 0.0
-    return KeptModels(words[fit], weight[fit] / weight[fit].sum(), resid[fit], float(min(share, 1.0)))
+    kept = _measured(problem, np.ascontiguousarray(result.models.words[rows]), weight, float(min(share, 1.0)))
+    return _with_estimates(kept)
+
+
+def _measured(problem: Problem, words: np.ndarray, weight: np.ndarray, mass: float) -> KeptModels:
+    """Models with what their fits leave of the response, or with the fits themselves."""
+    members = [members_of(row) for row in words]
+    if problem.family.name == "gaussian":
+        return KeptModels(words, weight, residual_shares(problem, members), mass)
+    fits = generalised_fits(problem, members)
+    return KeptModels(words, weight, np.zeros(0), mass, fits)
+
+
+def _with_estimates(models: KeptModels) -> KeptModels:
+    """The models that can be estimated; their weights sum to one again."""
+    words, weight, resid, mass, fits = models
+    if fits is None:
+        able = resid >= 0.0
+        resid = resid[able]
+    else:
+        able = np.isfinite(fits.log_marginal)
+        fits = chosen_fits(fits, able)
+    if not able.any():
+        raise InputError("no model with positive probability can be estimated, so there is nothing to predict from.")
+    return KeptModels(words[able], weight[able] / weight[able].sum(), resid, mass, fits)
 
 
 def _systematic(probability: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +134,7 @@ def single_model(problem: Problem, members: Sequence[int]) -> KeptModels:
     words = np.zeros((1, max(1, -(-problem.n_terms // 64))), np.uint64)
     for j in members:
         words[0, j // 64] |= np.uint64(1) << np.uint64(j % 64)
-    return KeptModels(words, np.ones(1), residual_shares(problem, [members]), float("nan"))
+    return _measured(problem, words, np.ones(1), float("nan"))
 
 
 def members_of(words: np.ndarray) -> list[int]:
@@ -141,6 +168,33 @@ def residual_shares(problem: Problem, models: Sequence[Sequence[int]]) -> np.nda
         _check_known(problem, members, columns)
         out[i] = columns_resid(problem.data, columns)
     return out
+
+
+def generalised_fits(problem: Problem, models: Sequence[Sequence[int]]) -> LaplaceFits:
+    """Fits of generalised linear models."""
+    if problem.family.code == OWN:
+        raise InputError(
+            "a likelihood of your own says nothing about coefficients and new responses, so it cannot predict; for "
+            "that choose a family by name."
+        )
+    _check_rows(problem, models[0])
+    return laplace_fits(problem, [model_columns(problem, members) for members in models])
+
+
+def generalised_marginal(problem: Problem, members: Sequence[int]) -> float:
+    """log p(y|M) - log p(y|base) of one model that is not Gaussian."""
+    _check_rows(problem, members)
+    return log_marginal_of(problem, model_columns(problem, members))
+
+
+def _check_rows(problem: Problem, members: Sequence[int]) -> None:
+    """A saved run has no rows to fit to."""
+    if not has_rows(problem):
+        names = ", ".join(problem.names[t] for t in members)
+        raise InputError(
+            f"the saved run holds no rows, which the model {{{names}}} needs, because it is not one of those kept for "
+            "prediction; fit again to evaluate it."
+        )
 
 
 @entry

@@ -205,6 +205,52 @@ def mixture_quantiles(fit, leverage, base_leverage, comp, grid, unit, probabilit
             )  # fmt: skip
 
 
+@entry
+def normal_quantiles(loc, scale, weight, grid, unit, probability, out):
+    """Quantiles of a mixture of normals for every row: location, scale and weight are (rows, components).
+
+    ``grid`` is the normal's table of the upper tail and ``unit`` its quantiles at ``probability``; components of
+    weight zero are passed over. ``out`` (rows, q) receives the quantiles.
+    """
+    table = np.zeros(loc.shape[1], np.int64)
+    inverse_scale = np.empty(loc.shape[1])
+    for r in range(loc.shape[0]):
+        smallest = np.inf
+        for c in range(loc.shape[1]):
+            inverse_scale[c] = 1.0 / scale[r, c]
+            if weight[r, c] > 0.0:
+                smallest = min(smallest, scale[r, c])
+        for q in range(len(probability)):
+            low, high, start = np.inf, -np.inf, 0.0
+            for c in range(loc.shape[1]):
+                if weight[r, c] > 0.0:
+                    x = loc[r, c] + unit[q] * scale[r, c]
+                    low = min(low, x)
+                    high = max(high, x)
+                    start += weight[r, c] * x
+            out[r, q] = _search(
+                1.0 - probability[q], low, high, min(max(start, low), high), TOLERANCE * smallest,
+                loc[r], inverse_scale, weight[r], table, grid,
+            )  # fmt: skip
+
+
+def normal_quantiles_plain(
+    loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, probability: np.ndarray
+) -> np.ndarray:
+    """Plain twin of :func:`normal_quantiles`: bisection on the normal distribution function."""
+    out = np.empty((len(loc), len(probability)))
+    for q, p in enumerate(probability):
+        ends = loc + scale * special.ndtri(p)
+        low = np.where(weight > 0.0, ends, np.inf).min(axis=1)
+        high = np.where(weight > 0.0, ends, -np.inf).max(axis=1)
+        for _ in range(MAX_ITERATIONS):
+            middle = 0.5 * (low + high)
+            below = (weight * special.ndtr((middle[:, None] - loc) / scale)).sum(axis=1) < p
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        out[:, q] = 0.5 * (low + high)
+    return out
+
+
 def mixture_quantiles_plain(
     fit: np.ndarray,
     leverage: np.ndarray,

@@ -14,6 +14,7 @@ from modejump.errors import InputError
 from modejump.likelihoods.gaussian import log_marginal
 from modejump.posterior.fits import (
     KeptModels,
+    generalised_marginal,
     keep_models,
     members_of,
     model_columns,
@@ -26,6 +27,7 @@ from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.result import SamplerResult
 
 if TYPE_CHECKING:
+    from modejump.posterior.generalised import GlmPredictor
     from modejump.posterior.predict import Predictor
     from modejump.posterior.verdict import Verdict
 
@@ -189,11 +191,18 @@ class Posterior:
         return np.flatnonzero(self.probability >= 0.5).tolist()
 
     def log_marginal_likelihood(self, features: Sequence[str]) -> float:
-        """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient."""
+        """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient.
+
+        Exact for Gaussian responses. For others it is Laplace's approximation, and -inf as well where the maximum
+        likelihood estimate does not exist.
+        """
         members = self.problem.index_of(features)
-        resid = self._stored_resid(members)
-        if resid is None:
-            resid = float(residual_shares(self.problem, [members])[0])
+        stored = self._stored(members)
+        if self.problem.family.name != "gaussian":
+            if stored is None and members:
+                stored = generalised_marginal(self.problem, members)
+            return 0.0 if stored is None else stored
+        resid = float(residual_shares(self.problem, [members])[0]) if stored is None else stored
         if resid < 0.0:
             return float("-inf")
         data = self.problem.data
@@ -201,12 +210,16 @@ class Posterior:
             log_marginal(data.code, data.par, data.n, data.base, len(model_columns(self.problem, members)), resid)
         )
 
-    def _stored_resid(self, members: list[int]) -> float | None:
-        """Residual share saved with the run: without its rows a near-perfect fit cannot be refined."""
+    def _stored(self, members: list[int]) -> float | None:
+        """Residual share or log marginal likelihood saved with the run.
+
+        Without its rows a near-perfect fit cannot be refined, and a generalised linear model cannot be fitted.
+        """
         for models in (self.kept or {}).values():
-            for words, resid in zip(models.words, models.resid, strict=True):
+            values = models.resid if models.fits is None else models.fits.log_marginal
+            for words, value in zip(models.words, values, strict=True):
                 if members_of(words) == members:
-                    return float(resid)
+                    return float(value)
         return None
 
     def kept_models(self, kind: str = "bma") -> KeptModels:
@@ -225,15 +238,21 @@ class Posterior:
         return dict(self.kept or {})
 
     @cached_property
-    def _predictors(self) -> dict[str, Predictor]:
+    def _predictors(self) -> dict[str, Predictor | GlmPredictor]:
         return {}
 
-    def predictor(self, kind: str = "bma") -> Predictor:
-        """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model."""
+    def predictor(self, kind: str = "bma") -> Predictor | GlmPredictor:
+        """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model.
+
+        Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
+        families other than the Gaussian.
+        """
+        from modejump.posterior.generalised import GlmPredictor
         from modejump.posterior.predict import Predictor
 
         if kind not in self._predictors:
-            self._predictors[kind] = Predictor.build(self, kind)
+            gaussian = self.problem.family.name == "gaussian"
+            self._predictors[kind] = Predictor.build(self, kind) if gaussian else GlmPredictor.build(self, kind)
         return self._predictors[kind]
 
     @cached_property

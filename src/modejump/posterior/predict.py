@@ -45,13 +45,16 @@ _FACTORS = 2**25
 
 
 class NewRows(NamedTuple):
-    """Rows to predict: candidate columns in the problem's order, and the base's columns (intercept first)."""
+    """Rows to predict: candidate columns in the problem's order, the base's columns (intercept first), and offsets."""
 
     x: np.ndarray
     base: np.ndarray
+    offset: np.ndarray
 
 
-def new_rows(problem: Problem, x: np.ndarray, always: np.ndarray | None = None) -> NewRows:
+def new_rows(
+    problem: Problem, x: np.ndarray, always: np.ndarray | None = None, offset: np.ndarray | None = None
+) -> NewRows:
     """Check and arrange new rows.
 
     Parameters
@@ -62,6 +65,8 @@ def new_rows(problem: Problem, x: np.ndarray, always: np.ndarray | None = None) 
         Candidate columns in the problem's order.
     always : ndarray of shape (rows, b), optional
         Columns of the terms that are always in, without the intercept.
+    offset : ndarray of shape (rows,), optional
+        Known part of the linear predictor; zero where it is not given. Not for Gaussian responses.
     """
     x = np.asarray(x, dtype=np.float64)
     if x.ndim != 2 or x.shape[1] != problem.n_columns:
@@ -73,7 +78,28 @@ def new_rows(problem: Problem, x: np.ndarray, always: np.ndarray | None = None) 
     if not (np.isfinite(x).all() and np.isfinite(always).all()):
         raise InputError("the new rows hold NaN or infinite values; drop or impute these rows first.")
     ones = [np.ones((len(x), 1))] if problem.intercept else []
-    return NewRows(x, np.hstack([*ones, always]))
+    return NewRows(x, np.hstack([*ones, always]), _new_offset(problem, offset, len(x)))
+
+
+def _new_offset(problem: Problem, offset: np.ndarray | None, rows: int) -> np.ndarray:
+    """The offset of new rows as numbers."""
+    if offset is None:
+        return np.zeros(rows)
+    if problem.family.name == "gaussian":
+        raise InputError("an offset is for families other than gaussian; add it to the predictions instead.")
+    values = np.asarray(offset, dtype=np.float64)
+    if values.shape != (rows,):
+        raise InputError(f"offset has shape {values.shape} for {rows} new rows; give one number for each row.")
+    if not np.isfinite(values).all():
+        raise InputError("the offset of the new rows holds NaN or infinite values; give finite numbers.")
+    return values
+
+
+def checked_level(level: float) -> float:
+    """The level of an interval, refused outside of (0, 1)."""
+    if not 0.0 < level < 1.0:
+        raise InputError(f"the level of an interval must lie between 0 and 1, for instance 0.9; got {level!r}.")
+    return level
 
 
 class Moments(NamedTuple):
@@ -198,8 +224,7 @@ class Predictor:
 
     def interval(self, new: NewRows, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the central interval that holds a new observation with probability ``level``."""
-        if not 0.0 < level < 1.0:
-            raise InputError(f"the level of an interval must lie between 0 and 1, for instance 0.9; got {level!r}.")
+        level = checked_level(level)
         ends = self.quantiles(new, np.array([0.5 - level / 2, 0.5 + level / 2]))
         return ends[:, 0], ends[:, 1]
 

@@ -3,7 +3,8 @@
 A run is a directory. ``run.json`` holds names, priors, settings and the digest of ``posterior.npz``, which
 holds the arrays; ``inclusion.csv`` and ``models.csv`` are for people. The training rows are never stored:
 prediction needs only the Gram matrix, the loadings on the base and the like. A problem of very many columns
-keeps the part of its Gram matrix that the models kept for prediction use.
+keeps the part of its Gram matrix that the models kept for prediction use. A generalised linear model keeps coefficients
+and factors of the information of the models kept for prediction instead.
 """
 
 from __future__ import annotations
@@ -24,23 +25,30 @@ import pandas as pd
 
 from modejump.errors import InputError
 from modejump.likelihoods import make_table
+from modejump.likelihoods.families import Family, resolve_family
+from modejump.likelihoods.glm import OWN, Glm, no_glm
 from modejump.posterior.fits import KeptModels, members_of, model_columns
+from modejump.posterior.generalised import generalised_base_factor
+from modejump.posterior.laplace import LaplaceFits
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.predict import base_factor
+from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import model_prior_from_dict
 from modejump.problem import Columns, Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
 
 FORMAT = "modejump run"
-FORMAT_VERSION = 2
+# Gaussian responses are written in format 2, which earlier versions read; others need format 3.
+FORMAT_VERSION = 3
+_GAUSSIAN_VERSION = 2
 JSON_NAME, ARRAYS_NAME = "run.json", "posterior.npz"
 # Leading models written, besides those that prediction uses.
 STORED_MODELS = 10_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
 # Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns"))
+_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns", "glm"))
 
 
 def save_run(
@@ -65,6 +73,8 @@ def save_run(
     inclusion : DataFrame, optional
         The table of ``inclusion.csv``; that of the posterior by default.
     """
+    if posterior.problem.family.code == OWN:
+        raise InputError("a posterior under a likelihood of your own cannot be saved, because files hold no functions.")
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but a run is saved as a directory; give another path.")
@@ -102,12 +112,14 @@ def _about(posterior: Posterior) -> dict[str, Any]:
     cut_shared = cut[result.models.chains[STORED_MODELS:] >= 2]
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": _GAUSSIAN_VERSION if _is_gaussian(problem) else FORMAT_VERSION,
         "modejump_version": _package_version(),
         "problem": {
             "names": list(problem.names),
             "always_in": list(problem.always_in),
             "intercept": bool(problem.intercept),
+            "family": problem.family.name,
+            "link": problem.family.link,
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
@@ -160,7 +172,7 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
         "loading": columns.loading,
         "scale": columns.scale,
         "base_coef": problem.base_coef,
-        "base_factor": base_factor(problem),
+        "base_factor": base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem),
         "parent_start": data.prior.parent_start,
         "parent_index": data.prior.parent_index,
         "gram_columns": stored,
@@ -172,12 +184,21 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
         arrays[f"data_{name}"] = np.asarray(getattr(data, name))
     for kind, models in kept.items():
         for field, value in models._asdict().items():
-            arrays[f"{kind}_{field}"] = np.asarray(value)
+            if field != "fits":
+                arrays[f"{kind}_{field}"] = np.asarray(value)
+        for field, value in models.fits._asdict().items() if models.fits is not None else ():
+            arrays[f"{kind}_fits_{field}"] = value
     return arrays
+
+
+def _is_gaussian(problem: Problem) -> bool:
+    return problem.family.name == "gaussian"
 
 
 def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndarray:
     """Columns whose products are stored: all, or where there are very many those that prediction uses."""
+    if not _is_gaussian(problem):
+        return np.zeros(0, np.int64)
     if problem.n_columns <= WHOLE_GRAM:
         # A run that was itself read from a file may know some columns only.
         return np.flatnonzero(~np.isnan(np.diag(problem.data.gram)))
@@ -201,18 +222,17 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
             arrays = {name: file[name] for name in file.files}
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
-        kept = {
-            kind: KeptModels(
-                arrays[f"{kind}_words"],
-                arrays[f"{kind}_weight"],
-                arrays[f"{kind}_resid"],
-                float(arrays[f"{kind}_mass"]),
-            )
-            for kind in KINDS
-        }
+        kept = {kind: _kept(problem, arrays, kind) for kind in KINDS}
         return Posterior(problem, result, kept), dict(about["extra"])
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, zipfile.BadZipFile):
         raise damaged from None
+
+
+def _kept(problem: Problem, arrays: Mapping[str, np.ndarray], kind: str) -> KeptModels:
+    """The models behind a kind of prediction."""
+    words, weight, resid, mass = (arrays[f"{kind}_{field}"] for field in ("words", "weight", "resid", "mass"))
+    fits = None if _is_gaussian(problem) else LaplaceFits(**_with_prefix(arrays, f"{kind}_fits_"))
+    return KeptModels(words, weight, resid, float(mass), fits)
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -265,12 +285,21 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
         np.ones(base),
         np.empty(0),
     )
-    table = make_table(coef_prior.code, values["par"], values["n"], base, values["max_cols"])
-    data = ProblemData(gram=gram, table=table, prior=compiled.arrays, columns=columns, **values)
+    family = resolve_family(about.get("family", "gaussian"), about.get("link"))
+    # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
+    code = coef_prior.code if family.name == "gaussian" else codes.BIC
+    table = make_table(code, values["par"], values["n"], base, values["max_cols"])
+    glm = no_glm() if family.name == "gaussian" else _rowless(family, base)
+    data = ProblemData(gram=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
     return Problem(
         names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
-        arrays["base_coef"], about["rows"],
+        arrays["base_coef"], about["rows"], family,
     )  # fmt: skip
+
+
+def _rowless(family: Family, base: int) -> Glm:
+    """A generalised linear model without rows; the factor in place of the base's columns has these as its own."""
+    return no_glm()._replace(y=np.zeros(0), base=np.eye(base), family=family.code, link=family.link_code)
 
 
 def _result(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SamplerResult:

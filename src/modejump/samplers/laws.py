@@ -133,6 +133,7 @@ def laws_from(
             tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
         ),
         intercept=intercept,
+        family=problem.family,
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
