@@ -18,8 +18,8 @@ from types import ModuleType
 import numpy as np
 from numba import njit
 
-from modejump.jit import kernel
 from modejump.handle import handle
+from modejump.jit import kernel
 from modejump.kernels.neighbour import set_model
 
 PACKAGE = "modejump.kernels"

@@ -26,6 +26,7 @@ from modejump.features.arena import CHILDREN, COUNT, COVARIATE, MODIFICATION, PR
 from modejump.features.edits import DELETE, INSERT, STRIP, SWAP_FUNCTION, SWAP_LEAF, WRAP, SpaceArrays
 from modejump.features.space import Space
 from modejump.features.transforms import transforms
+from modejump.handle import handle
 from modejump.kernels import guests as guests_kernels
 from modejump.kernels import population_moves as population_kernels
 from modejump.kernels import reversible as reversible_kernels
@@ -33,7 +34,6 @@ from modejump.kernels.archive import KEPT
 from modejump.kernels.chain import draw_kernel, step
 from modejump.kernels.fresh import draw_edit, draw_fresh, draw_tree, edit_probability, log_fresh, log_tree
 from modejump.kernels.guests import ARENA_MARK, CHILD_MARK, FROZEN, LOGGED, REFERRED, invite, log_rho
-from modejump.handle import handle
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population_moves import NONE
 from modejump.kernels.rng import new_stream
@@ -271,7 +271,9 @@ def _edits_here(node: Feature, names: Sequence[str], functions: Sequence[str]) -
         yield SWAP_FUNCTION, [make(name, *node.children) for name in functions]
 
 
-def _all_edits(feature: Feature, names: Sequence[str], functions: Sequence[str]) -> Iterator[tuple[int, float, Feature]]:
+def _all_edits(
+    feature: Feature, names: Sequence[str], functions: Sequence[str]
+) -> Iterator[tuple[int, float, Feature]]:
     """Operator, its share of the choices at the node, and what becomes of the feature; each node in turn."""
     for operator, results in _edits_here(feature, names, functions):
         for new in results:
@@ -421,7 +423,9 @@ class Experiment:
         )  # fmt: skip
         assert chain.archive.num[KEPT] <= len(chain.archive.key)
         feature_keys = chain.arena.key[numbers]
-        known = np.array([np.bitwise_xor.reduce(feature_keys[list(m)], initial=np.uint64(0)) for m in self.exact.models])
+        known = np.array(
+            [np.bitwise_xor.reduce(feature_keys[list(m)], initial=np.uint64(0)) for m in self.exact.models]
+        )
         order = np.argsort(known)
         at = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
         assert (known[at] == keys).all(), "a chain left the models of the space"
@@ -435,5 +439,3 @@ class Experiment:
 
 def stream_of(seed: int) -> np.ndarray:
     return new_stream(np.random.SeedSequence(seed))
-
-

@@ -16,9 +16,9 @@ import twin
 from numba import njit
 from scipy.stats import chi2
 
+from modejump.handle import handle
 from modejump.kernels import chain as chain_kernels
 from modejump.kernels.chain import draw_kernel, step
-from modejump.handle import handle
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.rng import alias_table, new_stream

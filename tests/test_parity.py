@@ -11,9 +11,9 @@ import pytest
 import twin
 from numba import njit
 
+from modejump.handle import handle
 from modejump.kernels.chain import DONE, WANT_STORE, Chain, run
 from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate_member
-from modejump.handle import handle
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.rng import alias_table, below, draw_alias, new_stream, next_word, uniform

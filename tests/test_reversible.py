@@ -146,7 +146,8 @@ def test_each_move_leaves_the_posterior_at_any_setting(case: str, move: str, opt
 
 
 @pytest.mark.parametrize(
-    "prior", [p if p in ("hyper-g", "jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS]
+    "prior",
+    [p if p in ("hyper-g", "jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS],
 )
 @pytest.mark.parametrize("spelling", ["canonical", "trees"])
 def test_mixture_leaves_the_posterior_of_each_coefficient_prior(prior: str, spelling: str) -> None:
@@ -267,9 +268,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("settings", LONG)
-@pytest.mark.parametrize(
-    "case", ["canonical", "projections", pytest.param("collinear, trees", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("case", ["canonical", "projections", pytest.param("collinear, trees", marks=pytest.mark.full)])
 def test_frequencies_of_a_long_run_are_posterior_probabilities(case: str, settings: str) -> None:
     experiment, batch, batches = experiment_of(case), 30_000, 100
     chain = started(experiment, 8000 + list(LONG).index(settings), LONG[settings], batch)

@@ -19,9 +19,10 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
-from modejump.likelihoods.glm import OWN, Glm, new_glm_work, no_glm
+from modejump.likelihoods.glm import Glm, new_glm_work, no_glm
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.own import Own, RawTable
+from modejump.likelihoods.rows import OWN
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.likelihoods.glm import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
+from modejump.likelihoods.rows import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
 from modejump.priors.coefficients import CoefPrior, KnownVariance
 
 _CODES = {"gaussian": 0, "binomial": BINOMIAL, "poisson": POISSON, "gamma": GAMMA}

@@ -19,15 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.jit import kernel, summing
+from modejump.likelihoods.rows import GAMMA, OWN, score_rows
 
-BINOMIAL, POISSON, GAMMA, OWN = 1, 2, 3, 4
-LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 # Rows in one block: with a dozen columns they fill the first-level cache.
 BLOCK = 256
 # The decrement below which a fit has converged: for priors that need the likelihood alone, and for others, which need
 # the information as well, whose error is of the order of the decrement's root.
-TOLERANCE = 1e-6
-TOLERANCE_INFORMATION = 1e-9
+TOLERANCE = 1e-9
+TOLERANCE_INFORMATION = 1e-14
 SEPARATED = 1e-8
 MOST_STEPS = 50
 # A warm start that has not converged after so many steps is given up for a cold one.
@@ -35,8 +34,6 @@ WARM_STEPS = 8
 MOST_HALVINGS = 12
 # Slots of GlmWork.val.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE = 0, 1, 2, 3
-
-_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer
 
 
 class Glm(NamedTuple):
@@ -111,135 +108,6 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
 
 
 @kernel
-def fast_exp(x):
-    """exp(x) to an ulp or two, without branches, so that loops over rows become vector instructions."""
-    x = min(max(x, -708.0), 708.0)
-    t = x * 1.4426950408889634 + _ROUND
-    k = t - _ROUND
-    r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    bits = (np.float64(t).view(np.int64) + 1023) << 52
-    return p * np.int64(bits).view(np.float64)
-
-
-@summing
-def _logit_sum(y, weight, eta, first, m):
-    """The part of the log likelihood that is linear in the predictor."""
-    total = 0.0
-    for r in range(m):
-        total += weight[first + r] * (y[first + r] * eta[r] - max(eta[r], 0.0))
-    return total
-
-
-@summing
-def _product(values, m):
-    """Product of the values of a block."""
-    total = 1.0
-    for r in range(m):
-        total *= values[r]
-    return total
-
-
-@kernel
-def _logit_rows(glm, work, first, m):
-    """Score and information of the block under the logit link; returns its log likelihood."""
-    y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
-    weighted = work.weighted
-    for r in range(m):
-        e = fast_exp(-abs(eta[r]))
-        p = 1.0 / (1.0 + e)
-        mu = p if eta[r] >= 0.0 else 1.0 - p
-        score[r] = weight[first + r] * (y[first + r] - mu)
-        info[r] = weight[first + r] * p * (e * p)
-        weighted[r] = 1.0 + e
-    total = _logit_sum(y, weight, eta, first, m)
-    if glm.unit:
-        # At most 2^256: one logarithm for the whole block.
-        return total - math.log(_product(weighted, m))
-    for r in range(m):
-        total -= weight[first + r] * math.log(weighted[r])
-    return total
-
-
-@kernel
-def _log_rows(glm, work, first, m):
-    """Poisson or gamma with log link; the gamma's dispersion is left out here."""
-    y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
-    total = 0.0
-    if glm.family == POISSON:
-        for r in range(m):
-            mu = fast_exp(eta[r])
-            score[r] = weight[first + r] * (y[first + r] - mu)
-            info[r] = weight[first + r] * mu
-        for r in range(m):
-            total += weight[first + r] * (y[first + r] * eta[r]) - info[r]
-        return total
-    for r in range(m):
-        ratio = y[first + r] * fast_exp(-eta[r])
-        score[r] = weight[first + r] * (ratio - 1.0)
-        # The observed information: positive, and Newton's method needs no other.
-        info[r] = weight[first + r] * ratio
-    for r in range(m):
-        total -= info[r] + weight[first + r] * eta[r]
-    return total
-
-
-@kernel
-def _other_rows(glm, work, first, m):
-    """Links without a fast way: probit and complementary log-log of binomial, inverse of gamma responses."""
-    y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
-    total = 0.0
-    for r in range(m):
-        w, target, t = weight[first + r], y[first + r], eta[r]
-        if glm.link == INVERSE:
-            if not t > 0.0:
-                return -np.inf
-            score[r] = w * (1.0 / t - target)
-            info[r] = w / (t * t)
-            total += w * (math.log(t) - target * t)
-            continue
-        if glm.link == PROBIT:
-            density = 0.3989422804014327 * math.exp(-0.5 * t * t)
-            upper = 0.5 * math.erfc(-t / math.sqrt(2.0))
-            lower = 0.5 * math.erfc(t / math.sqrt(2.0))
-        else:
-            hazard = math.exp(min(t, 700.0))
-            lower = math.exp(-hazard)
-            upper = -math.expm1(-hazard)
-            density = hazard * lower
-        if not (upper > 0.0 and lower > 0.0):
-            return -np.inf
-        score[r] = w * density * (target / upper - (1.0 - target) / lower)
-        # The expected information, which is positive whatever the response.
-        info[r] = w * density * density / (upper * lower)
-        total += w * (target * math.log(upper) + (1.0 - target) * math.log(lower))
-    return total
-
-
-@kernel
-def _rows(glm, work, first, m):
-    """Score and information of the rows of a block; returns its log likelihood."""
-    if glm.link == LOGIT:
-        return _logit_rows(glm, work, first, m)
-    if glm.link == LOG:
-        return _log_rows(glm, work, first, m)
-    return _other_rows(glm, work, first, m)
-
-
-@kernel
 def _load(glm, work, cols, k, first, m):
     """Columns of a block of rows: the base's, then the model's."""
     b = glm.base.shape[0]
@@ -285,7 +153,7 @@ def _pass(glm, work, cols, k):
         for i in range(size):
             for r in range(m):
                 eta[r] += beta[i] * columns[i, r]
-        total += _rows(glm, work, first, m)
+        total += score_rows(glm, work, first, m)
         if not total > -np.inf:
             return total
         for i in range(size):

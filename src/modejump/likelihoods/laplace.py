@@ -16,8 +16,9 @@ import math
 from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.likelihoods.formulas import LOG_2PI, log_gamma_ratio, mixture_form
-from modejump.likelihoods.glm import LOG_DET_BASE, LOG_LIKELIHOOD, OWN, TOLERANCE, TOLERANCE_INFORMATION, WALD, fit
+from modejump.likelihoods.glm import LOG_DET_BASE, LOG_LIKELIHOOD, TOLERANCE, TOLERANCE_INFORMATION, WALD, fit
 from modejump.likelihoods.own import own_marginal
+from modejump.likelihoods.rows import OWN
 from modejump.priors.codes import AIC, BETA_PRIME, BIC, EB_LOCAL, JEFFREYS, G
 
 # The trapezoidal rule over t = log x: step, and what the sum may neglect.

@@ -29,7 +29,8 @@ from numba.extending import intrinsic, is_jitted
 from modejump.errors import InputError
 from modejump.jit import kernel
 from modejump.likelihoods.families import Family
-from modejump.likelihoods.glm import OWN, Glm
+from modejump.likelihoods.glm import Glm
+from modejump.likelihoods.rows import OWN
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
 

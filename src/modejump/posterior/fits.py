@@ -10,7 +10,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
-from modejump.likelihoods.glm import OWN
+from modejump.likelihoods.rows import OWN
 from modejump.posterior.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
 from modejump.problem import Problem
 from modejump.samplers.result import SamplerResult

@@ -16,8 +16,9 @@ import numpy as np
 from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
 from modejump.likelihoods import plain
-from modejump.likelihoods.glm import OWN, SHAPE, WALD, GlmWork, new_glm_work
+from modejump.likelihoods.glm import SHAPE, WALD, GlmWork, new_glm_work
 from modejump.likelihoods.laplace import fit_columns
+from modejump.likelihoods.rows import OWN
 from modejump.likelihoods.shrinkage import DROP, REACH, UNSHRUNK, shrinkage_factor
 from modejump.posterior.mixture import gauss_rule
 from modejump.priors import codes

@@ -26,7 +26,8 @@ import pandas as pd
 from modejump.errors import InputError
 from modejump.likelihoods import make_table
 from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm import OWN, Glm, no_glm
+from modejump.likelihoods.glm import Glm, no_glm
+from modejump.likelihoods.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.generalised import generalised_base_factor
 from modejump.posterior.laplace import LaplaceFits

@@ -56,7 +56,7 @@ def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
     piece = min(wanted, _FIRST_PIECE)
     while True:
         while expand(problem.data, chain, heap, heap_size, start, piece) != DONE:
-            chain = with_more_room(chain)
+            chain = with_more_room(chain, problem.data.glm)
         if int(chain.store.num[COUNT]) < piece or piece >= wanted or time.perf_counter() > until:
             return chain.store
         piece = min(wanted, 2 * piece)
