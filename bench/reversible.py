@@ -15,12 +15,13 @@ from scipy.stats import norm
 from bench import problems
 from bench.adapters.ours import PhaseClock
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
+from bench.table import figure
 from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
 from modejump.features.expression import Feature
 from modejump.kernels.guests import LEFT, POPULATIONS
 from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.samplers.budget import Budget
-from modejump.samplers.diagnostics import Diagnostics, diagnose
+from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import search_features
 from modejump.samplers.laws import Collected
@@ -252,10 +253,21 @@ def away(setup: Setup, runs: Sequence[Crossing]) -> float | None:
     return float(distance[off].max()) if off.any() else None
 
 
+def sits_apart(run: Crossing) -> bool:
+    """Whether the chains of a run disagree about a tracked feature, or none of them moved it."""
+    return bool((~(run.found.r_hat <= APART)).any())
+
+
 def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
     """Every setting on every case, in turns."""
     catalogue, sentence = planets()
     yield Note(row, sentence)
+    yield Note(
+        row,
+        "Effective draws are those of what the chains met: a guest that rarely comes and then stays long lowers them "
+        "only where it came. Compare the lowest repetitions below, too; where they are far lower, the rest promise "
+        "too much.",
+    )
     for name in CASES:
         setup = set_up(case_problem(catalogue, name), size)
         jobs = {setting: partial(cross, setup, setting, size) for setting in SETTINGS}
@@ -269,18 +281,19 @@ def case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Cross
     low, high = UNCERTAIN
     within = f"inclusion probabilities in ({low:g}, {high:g})"
     yield Note(row, f"{name}: a library of {len(setup.library.features)} features, {count} of them with {within}.")
-    apart = {setting: away(setup, runs) if count else None for setting, runs in found.items()}
-    still = found[QUIET]
+    mixed: dict[str, Series] = {}
     for setting, runs in found.items():
-        what = f"{name}, {setting}"
-        other = QUIET if setting != QUIET else ""
-        if count and apart[setting] is None:
-            theirs = Series.of(map(worst_rate, still)) if other and apart[QUIET] is None else None
-            mine = Series.of(map(worst_rate, runs))
-            yield Line(row, what, "effective draws/CPU s", mine, theirs, other if theirs else "")
+        distance = away(setup, runs) if count else None
+        if count and (distance is not None or all(map(sits_apart, runs))):
+            yield Note(row, _unmixed(f"{name}, {setting}", distance, setup.best - max(run.best for run in runs)))
         elif count:
-            yield Note(row, _unmixed(what, apart[setting], setup.best - max(run.best for run in runs)))
-        theirs = Series.of([run.steps / run.seconds for run in still]) if other else None
+            mixed[setting] = Series.of(map(worst_rate, runs))
+    for setting, runs in found.items():
+        what, other = f"{name}, {setting}", QUIET if setting != QUIET else ""
+        if setting in mixed:
+            theirs = mixed.get(other)
+            yield Line(row, what, "effective draws/CPU s", mixed[setting], theirs, other if theirs else "")
+        theirs = Series.of([run.steps / run.seconds for run in found[QUIET]]) if other else None
         yield Line(row, what, "steps/CPU s", Series.of([run.steps / run.seconds for run in runs]), theirs, other)
         if setting == QUIET:
             continue
@@ -288,14 +301,30 @@ def case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Cross
         yield Line(row, what, "share changing the model", Series.of(shares[:, MOVED]))
         if TWO_POPULATIONS & set(SETTINGS[setting]):
             yield Line(row, what, "share with zero reverse", Series.of(shares[:, ZERO_REVERSE]), less=True)
+    if mixed:
+        yield Note(row, _lowest(name, mixed, found))
+
+
+def _lowest(name: str, mixed: Mapping[str, Series], found: Mapping[str, list[Crossing]]) -> str:
+    """The lowest repetition of each setting, and how often its chains sat apart."""
+    parts = []
+    for setting, series in mixed.items():
+        often = sum(map(sits_apart, found[setting]))
+        suffix = f" (chains apart in {often} of {len(found[setting])} repetitions)" if often else ""
+        parts.append(f"{setting} {figure(series.best(less=True))}{suffix}")
+    return f"{name}, effective draws/CPU s of the lowest repetition: {', '.join(parts)}."
 
 
 def _unmixed(what: str, distance: float | None, below: float) -> str:
     met = "met the best model known" if below < 1e-6 else f"met no model within {below:.3g} of the best log posterior"
+    why = "chains disagree about a feature, or never moved it, in every repetition"
+    if distance is not None:
+        why = (
+            f"an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error explains"
+        )
     return (
-        f"{what}: an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error "
-        f"explains, and its chains {met}: they have not mixed, so no effective sample size is given, and the "
-        "shares are those of chains on their way."
+        f"{what}: {why}; the chains {met}. They have not mixed, so no effective sample size is given, and the shares "
+        "are those of chains on their way."
     )
 
 

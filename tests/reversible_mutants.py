@@ -76,6 +76,7 @@ MUTANTS = (
         "no factor for populations of unequal size",
         (_moves("(size - d) * np.log(1.0 - rho)", "-d * np.log(1.0 - rho)", switch=BETWEEN),),
         ("literal", "delayed"),
+        {"generated": 12},
     ),
     Mutant(
         "numerator q_r(M'|S, M_k) instead of q_r(M|S, M_k)",

@@ -540,6 +540,23 @@ def test_lines_of_a_case_are_shares_and_rates_against_no_moves() -> None:
     assert "0.5 away from the reference" in note and "within 2 of the best" in note
 
 
+def test_chains_apart_in_every_repetition_have_no_effective_draws_and_in_some_are_counted() -> None:
+    figures = Diagnostics(*(np.array([value]) for value in (0.4, 0.01, 500.0, 1.0)))
+    known = SimpleNamespace(tracked=("one",), reference=figures, best=3.0, library=SimpleNamespace(features=("one",)))
+    run = reversible.Crossing(np.array([200, 10, 50]), 1000, 0.5, figures, 3.0)
+    far = run._replace(found=figures._replace(r_hat=np.array([2.0]), ess=np.array([4.0]), mcse=np.array([0.3])))
+    stuck = run._replace(found=figures._replace(r_hat=np.array([np.nan]), mcse=np.array([0.3])))
+    found = {setting: [run, run] for setting in reversible.SETTINGS}
+    found |= {"edit": [run, far], "small": [far, stuck]}
+    outcome = list(reversible.case_lines(10, "case", known, found))
+    drawn = {line.what for line in lines_of(iter(outcome)) if line.unit == "effective draws/CPU s"}
+    assert "case, edit" in drawn and "case, small" not in drawn
+    notes = [entry.text for entry in outcome if isinstance(entry, Note)]
+    assert any(text.startswith("case, small: chains disagree") for text in notes)
+    (lowest,) = [text for text in notes if "lowest repetition" in text]
+    assert "edit 8 (chains apart in 1 of 2 repetitions)" in lowest and "small" not in lowest
+
+
 def test_row_10_has_every_setting(simulated: None) -> None:
     outcome = list(reversible.compare_moves(10, SMALL))
     lines = lines_of(iter(outcome))
