@@ -271,7 +271,9 @@ def _edits_here(node: Feature, names: Sequence[str], functions: Sequence[str]) -
         yield SWAP_FUNCTION, [make(name, *node.children) for name in functions]
 
 
-def _all_edits(feature: Feature, names: Sequence[str], functions: Sequence[str]) -> Iterator[tuple[int, float, Feature]]:
+def _all_edits(
+    feature: Feature, names: Sequence[str], functions: Sequence[str]
+) -> Iterator[tuple[int, float, Feature]]:
     """Operator, its share of the choices at the node, and what becomes of the feature; each node in turn."""
     for operator, results in _edits_here(feature, names, functions):
         for new in results:
@@ -421,7 +423,9 @@ class Experiment:
         )  # fmt: skip
         assert chain.archive.num[KEPT] <= len(chain.archive.key)
         feature_keys = chain.arena.key[numbers]
-        known = np.array([np.bitwise_xor.reduce(feature_keys[list(m)], initial=np.uint64(0)) for m in self.exact.models])
+        known = np.array(
+            [np.bitwise_xor.reduce(feature_keys[list(m)], initial=np.uint64(0)) for m in self.exact.models]
+        )
         order = np.argsort(known)
         at = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
         assert (known[at] == keys).all(), "a chain left the models of the space"
@@ -435,5 +439,3 @@ class Experiment:
 
 def stream_of(seed: int) -> np.ndarray:
     return new_stream(np.random.SeedSequence(seed))
-
-

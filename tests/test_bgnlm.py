@@ -317,6 +317,14 @@ def test_a_stored_run_tells_the_same(kepler, planets, tmp_path):
     pd.testing.assert_frame_equal(loaded.inclusion_, kepler.inclusion_)
     pd.testing.assert_frame_equal(loaded.models_, kepler.models_)
     pd.testing.assert_frame_equal(loaded.predict(X, interval=0.8), kepler.predict(X, interval=0.8))
+    for kind in ("bma", "best", "median"):
+        np.testing.assert_array_equal(loaded.predict(X, kind=kind), kepler.predict(X, kind=kind))
+    assert loaded.verdict_ == kepler.verdict_ and loaded.verdict_.level == kepler.verdict_.level
+    one, two = loaded.posterior_.result, kepler.posterior_.result
+    np.testing.assert_array_equal(one.batch_means, two.batch_means)
+    assert one.population_moves == two.population_moves and one.acceptance == two.acceptance
+    for name in ("algorithm", "steps", "library", "library_share", "unvisited", "forgotten_visits", "finished"):
+        assert getattr(one, name) == getattr(two, name)
     assert loaded.model_prior == ComplexityPrior("1/n") and loaded.space == Space()
     assert loaded.transforms == BGNLMRegressor().transforms
     assert loaded.log_marginal_likelihood([KEPLER]) == kepler.log_marginal_likelihood([KEPLER])

@@ -203,7 +203,8 @@ def wide_problem() -> FeatureTable:
 
 
 TEXTS = (
-    "x", "`a b`", "x*x*y", "sin(x)", "troot(sin(x*y)*`a b`)", "sin(1 + x + x*y)*troot(1 + y)", "sin(1 + sin(1 + x) + y)",
+    "x", "`a b`", "x*x*y", "sin(x)", "troot(sin(x*y)*`a b`)", "sin(1 + x + x*y)*troot(1 + y)",
+    "sin(1 + sin(1 + x) + y)",
 )  # fmt: skip
 
 

@@ -164,7 +164,9 @@ def check_places(experiment: rt.Experiment, chain: ReversibleChain) -> int:
     boost = np.where(filled >= chain.first, -np.log(rho), 0.0)
     weight = [genetic_twin.log_weight(experiment.problem, f) for f in made]
     np.testing.assert_allclose(data.prior.log_weight[filled], weight + boost, rtol=1e-12)
-    np.testing.assert_allclose(chain.guests.boost[filled[filled >= chain.first]], boost[filled >= chain.first], rtol=1e-12)
+    np.testing.assert_allclose(
+        chain.guests.boost[filled[filled >= chain.first]], boost[filled >= chain.first], rtol=1e-12
+    )
     assert (data.zobrist[filled] == chain.arena.key[features[filled]]).all()
     assert (data.prior.log_weight[features < 0] == EMPTY_WEIGHT).all()
     return int((filled >= chain.first).sum())
@@ -225,9 +227,7 @@ def test_archived_models_have_no_boost_and_are_kept_once() -> None:
         chain.advance(997)
         archive = chain.archive
         kept = int(archive.num[KEPT])
-        models = [
-            frozenset(chain.feature(int(f)) for f in archive.features[m, : archive.size[m]]) for m in range(kept)
-        ]
+        models = [frozenset(chain.feature(int(f)) for f in archive.features[m, : archive.size[m]]) for m in range(kept)]
         assert len(set(models)) == kept
         exact = experiment.exact.log_posterior[[experiment.models[model] for model in models]]
         np.testing.assert_allclose(archive.log_posterior[:kept], exact, atol=1e-9)

@@ -36,7 +36,10 @@ TURNS = 3
 CASES: dict[str, tuple[dict[str, Any], Sequence[str]]] = {
     "canonical": ({"seed": 1}, ("a", "b", "a*b")),
     "collinear, trees": (
-        {"seed": 5, "columns": 3, "complexity": 2, "size": 3, "collinear": "combination", "spelling": "trees", "a": 0.3},
+        {
+            "seed": 5, "columns": 3, "complexity": 2, "size": 3, "a": 0.3, "collinear": "combination",
+            "spelling": "trees",
+        },
         ("a", "b"),
     ),
     "projections": ({"seed": 7, "projections": True, "a": 0.5}, ("a", "b")),
@@ -133,17 +136,17 @@ def test_other_settings_leave_the_posterior(options: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("options", OTHER_SETTINGS)
 @pytest.mark.parametrize("move", POPULATION_MOVES)
-@pytest.mark.parametrize("case", ["no library", "a copy, projections"])
-def test_each_move_leaves_the_posterior_at_any_setting(case: str, move: str, options: str) -> None:
-    experiment = experiment_of(case)
+def test_each_move_leaves_the_posterior_at_any_setting(move: str, options: str) -> None:
+    experiment = experiment_of("a copy, projections")
     settings = Populations(**{**vars(SETTINGS), **OTHER_SETTINGS[options]})
     seed = 4000 + 100 * list(OTHER_SETTINGS).index(options) + code_of(move)
-    ends = experiment.ends(replicate(), code_of(move), settings, turns=2, replications=2 * REPLICATIONS, seed=seed)
+    ends = experiment.ends(replicate(), code_of(move), settings, turns=2, replications=REPLICATIONS, seed=seed)
     assert check(experiment, ends) > LEVEL
 
 
 @pytest.mark.parametrize(
-    "prior", [p if p in ("hyper-g", "jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS]
+    "prior",
+    [p if p in ("hyper-g", "jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS],
 )
 @pytest.mark.parametrize("spelling", ["canonical", "trees"])
 def test_mixture_leaves_the_posterior_of_each_coefficient_prior(prior: str, spelling: str) -> None:
@@ -267,8 +270,8 @@ LONG = {
 LONG_RUNS = [
     *(("canonical", settings, 30_000) for settings in LONG),
     ("projections", "each move", 30_000),
-    *(pytest.param("projections", settings, 400_000, marks=pytest.mark.full) for settings in LONG),
-    *(pytest.param("collinear, trees", settings, 400_000, marks=pytest.mark.full) for settings in LONG),
+    *(pytest.param("projections", settings, 400_000, marks=pytest.mark.full) for settings in list(LONG)[1:]),
+    *(pytest.param("collinear, trees", settings, 200_000, marks=pytest.mark.full) for settings in LONG),
 ]
 
 

@@ -103,7 +103,10 @@ def check_frequencies(found: Discovery, exact: ExactPosterior) -> None:
     assert sum(v for f, v in wanted.items() if f not in laws_of(found, exact)) < 0.02
     p = np.array([wanted[law_in(exact, f)] for f in found.laws.features])
     # Laws that matter, and rare ones that came and went often enough for their frequency to be normal.
-    judged = (np.minimum(p, 1.0 - p) > 0.02) | ((means > 0.0).sum(axis=(0, 1)) >= 100)
+    rare = np.minimum(p, 1.0 - p) < 0.02
+    varied = d.mcse > 0.0
+    assert (varied | rare).all()
+    judged = varied & (~rare | ((means > 0.0).sum(axis=(0, 1)) >= 100))
     assert judged.sum() >= 2
     errors = np.abs(d.frequency - p)[judged] / d.mcse[judged]
     assert errors.max() < norm.isf(0.5 * LEVEL / judged.sum())
@@ -170,7 +173,7 @@ def test_one_seed_gives_one_answer_for_any_number_of_workers(space: str, budget:
     check_accounts(first)
 
 
-def test_the_order_of_the_rows_of_a_seed_sequence_is_all_that_counts(small: FeatureProblem) -> None:
+def test_a_seed_sequence_is_as_good_as_its_number(small: FeatureProblem) -> None:
     """A seed may be a sequence that has spawned children before."""
     used = np.random.SeedSequence(7)
     used.spawn(5)
@@ -355,7 +358,8 @@ def test_an_interrupt_between_chains_leaves_them_comparable(
     assert not found.result.finished
     assert (chains, batches, found.result.batch_length) == ((4, 50, 500) if rounds == 1 else (4, 250, 1000))
     check_accounts(found)
-    check_frequencies(found, exact_of(small))
+    if library == "own":
+        check_frequencies(found, exact_of(small))
 
 
 def test_an_interrupt_in_the_first_batches_of_a_later_chain_is_passed_on(
@@ -414,15 +418,17 @@ def use_library(monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]) -> None
     monkeypatch.setattr(module, "build_library", lambda *args, **options: library)
 
 
-def test_a_useless_library_changes_nothing_but_the_error(
-    small: FeatureProblem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_useless_library_changes_nothing_but_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the posterior but a fifth is with models of guests, who come in great numbers and often."""
     use_library(monkeypatch, ("b*b*b", "sin(b*b)"))
-    exact = exact_of(small)
-    found = sample(small, budget=Budget(warmup=300, steps=200_000), seed=5)
+    problem = rt.small_problem(63, depth=2, width=3, complexity=3, size=2)
+    settings = Populations(steps=20, rate=16.0, moves={"none": 0.4, "edit": 0.6})
+    found = sample(problem, budget=Budget(warmup=300, steps=300_000), settings=settings, seed=5)
     check_accounts(found)
+    exact = exact_of(problem)
     check_frequencies(found, exact)
     check_renormalised(found, exact)
+    assert found.result.library == 2 and found.result.library_share < 0.3
 
 
 def test_the_share_of_the_library_is_the_mass_of_its_models(
@@ -491,7 +497,6 @@ def test_large_models_have_more_places_for_guests() -> None:
     check_accounts(found)
     sizes = found.result.size_distribution
     assert sizes @ np.arange(len(sizes)) > 5
-    assert Populations().length(1, 1) == 100
 
 
 def test_a_law_is_found_and_sure() -> None:
