@@ -16,7 +16,7 @@ from modejump.kernels.chain import Chain, new_record
 from modejump.kernels.fresh import Fresh, spread_edits
 from modejump.kernels.guests import ARENA_MARK, CHILD_MARK, FROZEN, LOGGED, MARK, Guests
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
-from modejump.kernels.population_moves import POPULATION_MOVES, Between
+from modejump.kernels.population_moves import POPULATION_MOVES, Between, Recalled, index_models
 from modejump.kernels.reversible import DONE, WANT_FEATURES, WANT_STORE, cut, finish, furnish, sample, settle_numbers
 from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import ENTRY, new_state, new_work
@@ -65,7 +65,8 @@ class Populations:
     table : float
         Share of fresh features that are edits of library features; the others come from the grammar.
     moves : mapping of str to float, optional
-        Weights of the moves between populations: "none", "literal", "delayed", "small", "coupled", "edit".
+        Weights of the moves between populations: "none", "literal", "delayed", "small", "coupled",
+        "edit", "recall".
     kernels : mapping of str to float, optional
         Weights of the MJMCMC kernels inside a population.
     generated : int
@@ -122,7 +123,33 @@ class Populations:
         return np.cumsum(weights / weights.sum())
 
 
-DEFAULT_MOVES = {"none": 0.75, "edit": 0.2, "small": 0.03, "coupled": 0.02}
+DEFAULT_MOVES = {"none": 0.45, "recall": 0.35, "edit": 0.15, "small": 0.03, "coupled": 0.02}
+# Models that a chain may recall: so many of the best at most, and none so far below the best.
+RECALLED = 1000
+RECALL_SPAN = 10.0
+# They are drawn by this power of their posterior: a little flatter, so that none is hard to leave.
+RECALL_POWER = 0.9
+
+
+def no_list(words: int) -> Recalled:
+    """Nothing to recall."""
+    none = np.zeros(0)
+    return Recalled(
+        np.zeros((0, words), np.uint64),
+        np.zeros(0, np.uint64),
+        none,
+        none,
+        np.zeros(0, np.int64),
+        np.zeros(1, np.int32),
+    )
+
+
+def list_of(words: np.ndarray, hashes: np.ndarray, probability: np.ndarray) -> Recalled:
+    """A list of models to recall, indexed by their hashes as the cache of models is."""
+    threshold, alias = alias_table(probability)
+    slots = np.zeros(1 << int(4 * len(words) - 1).bit_length(), np.int32)
+    index_models(hashes, slots)
+    return Recalled(words, hashes, np.log(probability), threshold, alias, slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +285,7 @@ class ReversibleChain(FeatureTable):
             int(self.settings.generated),
             float(self.settings.rho),
             float(self.settings.include),
+            no_list(places // 64),
         )
 
     def flip_table(self, inclusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -375,6 +403,24 @@ class ReversibleChain(FeatureTable):
         """Flips try uncertain features more often."""
         threshold, alias = self.flip_table(inclusion)
         self.moves = self.moves._replace(threshold=threshold, alias=alias)
+
+    def recall(self, models: Collected) -> None:
+        """Freeze the list of models that the chain may recall: the best of those inside the library."""
+        position = {f: i for i, f in enumerate(self.library.features)}
+        inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
+        inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+        top = inside[0][1] if inside else 0.0
+        inside = [(m, v) for m, v in inside[:RECALLED] if v > top - RECALL_SPAN]
+        words = np.zeros((len(inside), self.chain.store.words.shape[1]), np.uint64)
+        hashes = np.zeros(len(inside), np.uint64)
+        for row, (model, _) in enumerate(inside):
+            for f in model:
+                words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
+                hashes[row] ^= self.data.zobrist[position[f]]
+        if inside:
+            weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
+            listed = list_of(words, hashes, weight / weight.sum())
+            self.between = self.between._replace(recalled=listed)
 
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""

@@ -35,6 +35,8 @@ LEARN_STEPS = 2_000
 LEAST_FEATURES = 16
 # Chains begin at models drawn from so many of the best.
 STARTS = 50
+# Of each chain so many of the best models are noted while it learns.
+NOTED = 500
 # A guest whose models hold this share of the posterior gets a place in the library while there is time.
 WORTH_A_PLACE = 1e-3
 # Bytes for the columns of the library and its guests, all chains together.
@@ -229,8 +231,17 @@ class _Driver:
                 library = self._freeze()
                 learnt = library.importance
             self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+        self._note_models()
         for chain in self.chains:
+            chain.recall(self.collected)
             chain.forget_warmup()
+
+    def _note_models(self) -> None:
+        """Add what the chains met to what is known."""
+        for chain in self.chains:
+            chain.close()
+            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+            self.collected |= chain.best_library_models(NOTED)
 
     def _round(self, begun: float, i: int) -> list[np.ndarray]:
         if self.budget.seconds is None:
@@ -249,11 +260,8 @@ class _Driver:
         return list(total / steps)
 
     def _met_features_worth_a_place(self, library: Library) -> bool:
-        """Add what the chains met to what is known; whether a feature outside the library is worth a place."""
-        for chain in self.chains:
-            chain.close()
-            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
-            self.collected |= chain.best_library_models(STARTS)
+        """Whether a feature outside the library is worth a place, by all that the chains met."""
+        self._note_models()
         total = float(np.logaddexp.reduce(list(self.collected.values())))
         inside = set(library.features)
         outside: dict = {}
