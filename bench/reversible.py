@@ -27,7 +27,7 @@ from modejump.samplers.gmjmcmc import search_features
 from modejump.samplers.laws import Collected
 from modejump.samplers.library import best_models, build_library
 from modejump.samplers.reversible import DEFAULT_MOVES, Library, Populations, ReversibleChain
-from modejump.samplers.rgmjmcmc import prime, rgmjmcmc
+from modejump.samplers.rgmjmcmc import NOTED, prime, rgmjmcmc
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH
 
@@ -35,9 +35,10 @@ from modejump.samplers.schedule import FIRST_BATCH
 CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}
 QUIET = "no moves"
 BARE = "literal (Theorem 1), library of covariates only"
-# One move of the kind after every population; the mixture has moves after a quarter of them only.
+# One move of the kind after every population; the mixture has none after many of them.
 SETTINGS: Mapping[str, Mapping[str, float]] = {
     QUIET: {"none": 1.0},
+    "recall": {"recall": 1.0},
     "edit": {"edit": 1.0},
     "small": {"small": 1.0},
     "coupled": {"coupled": 1.0},
@@ -80,12 +81,12 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What all settings of a case have in common: the frozen library, flip weights, starts and a reference."""
+    """What all settings of a case have in common: the frozen library, flip weights, models and a reference."""
 
     problem: FeatureProblem
     library: Library
     learnt: np.ndarray
-    starts: tuple[frozenset[Feature], ...]
+    known: Collected  # models that warm-up met; chains begin at, and recall, the best of them
     tracked: tuple[Feature, ...]  # features whose inclusion probability is uncertain
     reference: Diagnostics  # of the tracked features
     best: float  # highest log posterior known
@@ -129,13 +130,13 @@ def started(
     problem: FeatureProblem,
     library: Library,
     moves: Mapping[str, float],
-    starts: Sequence[frozenset[Feature]],
+    known: Collected,
     seeds: Sequence[np.random.SeedSequence],
     steps: int | None = None,
 ) -> list[ReversibleChain]:
-    """Chains at models drawn from those of the starts that the library has."""
+    """Chains at models drawn from the best ones, as far as the library has them."""
     inside = set(library.features)
-    possible = [model for model in starts if model <= inside] or [frozenset()]
+    possible = [model for model in best_models(known, STARTS) if model <= inside] or [frozenset()]
     chains = []
     for seed in seeds:
         start_seed, stream = seed.spawn(2)
@@ -146,10 +147,11 @@ def started(
     return chains
 
 
-def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, size: Size) -> None:
-    """Steps that do not count, with flip weights that stay."""
+def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, known: Collected, size: Size) -> None:
+    """Steps that do not count, with flip weights and models to recall that stay."""
     for chain in chains:
         chain.learn(learnt)
+        chain.recall(known)
         chain.warm_up(size.warm_up)
         chain.forget_warmup()
 
@@ -162,20 +164,26 @@ def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> 
         problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, workers=1
     ):
         collected |= outcome.collected
-    for chain in _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains)):
-        chain.warm_up(size.warm_up)
-        chain.close()
-        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
-        collected |= chain.best_library_models(STARTS)
+    _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains), size)
     library = build_library(problem, collected)
-    chains = _trial(problem, library, collected, second.spawn(size.chains))
-    return library, np.mean([chain.warm_up(size.warm_up) for chain in chains], axis=0), collected
+    return library, _trial(problem, library, collected, second.spawn(size.chains), size), collected
 
 
 def _trial(
-    problem: FeatureProblem, library: Library, collected: Collected, seeds: Sequence[np.random.SeedSequence]
-) -> list[ReversibleChain]:
-    return started(problem, library, DEFAULT_MOVES, best_models(collected, STARTS), seeds)
+    problem: FeatureProblem,
+    library: Library,
+    collected: Collected,
+    seeds: Sequence[np.random.SeedSequence],
+    size: Size,
+) -> np.ndarray:
+    """Run trial chains and note the models they met; returns the library features' shares of their steps."""
+    shares = []
+    for chain in started(problem, library, DEFAULT_MOVES, collected, seeds):
+        shares.append(chain.warm_up(size.warm_up))
+        chain.close()
+        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+        collected |= chain.best_library_models(NOTED)
+    return np.mean(shares, axis=0)
 
 
 def set_up(problem: FeatureProblem, size: Size) -> Setup:
@@ -183,9 +191,8 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     prime(problem, Populations())
     learning, checking = np.random.SeedSequence(SEED).spawn(2)
     library, learnt, collected = learn(problem, learning, size)
-    starts = tuple(best_models(collected, STARTS))
-    chains = started(problem, library, DEFAULT_MOVES, starts, checking.spawn(size.chains))
-    warmed(chains, learnt, size)
+    chains = started(problem, library, DEFAULT_MOVES, collected, checking.spawn(size.chains))
+    warmed(chains, learnt, collected, size)
     for chain in chains:
         chain.run_batches(max(2, size.reference // FIRST_BATCH))
     all_of_them = diagnosed(chains, library.features)
@@ -193,7 +200,7 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     uncertain = np.flatnonzero((all_of_them.frequency > low) & (all_of_them.frequency < high))
     tracked = tuple(library.features[j] for j in uncertain)
     reference = Diagnostics(*(figures[uncertain] for figures in all_of_them))
-    return Setup(problem, library, learnt, starts, tracked, reference, max(collected.values()))
+    return Setup(problem, library, learnt, collected, tracked, reference, max(collected.values()))
 
 
 def diagnosed(chains: Sequence[ReversibleChain], features: Sequence[Feature]) -> Diagnostics:
@@ -222,8 +229,8 @@ def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
         library = covariates_only(setup.problem)
         learnt = library.importance
     seeds = np.random.SeedSequence([SEED, 1 + repetition]).spawn(size.chains)
-    chains = started(setup.problem, library, SETTINGS[setting], setup.starts, seeds)
-    warmed(chains, learnt, size)
+    chains = started(setup.problem, library, SETTINGS[setting], setup.known, seeds)
+    warmed(chains, learnt, setup.known, size)
     seconds = 0.0
     steps = 0
     for chain in chains:
@@ -334,8 +341,8 @@ def population_seconds(
     """CPU seconds of one population with such moves after it and so many steps in it."""
     moves, steps = settings
     seed = np.random.SeedSequence([SEED, 100 + repetition])
-    chains = started(setup.problem, setup.library, moves, setup.starts, [seed], steps)
-    warmed(chains, setup.learnt, size)
+    chains = started(setup.problem, setup.library, moves, setup.known, [seed], steps)
+    warmed(chains, setup.learnt, setup.known, size)
     (chain,) = chains
     before = int(chain.guests.num[POPULATIONS])
     begun = time.thread_time()
@@ -345,8 +352,8 @@ def population_seconds(
 
 def fresh_features(setup: Setup, size: Size) -> float:
     """Fresh features that get a place in a population, on average."""
-    (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.starts, [np.random.SeedSequence(SEED)])
-    warmed([chain], setup.learnt, size)
+    (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.known, [np.random.SeedSequence(SEED)])
+    warmed([chain], setup.learnt, setup.known, size)
     total = 0
     for _ in range(size.populations):
         chain.advance(int(chain.guests.num[LEFT]))
@@ -363,7 +370,7 @@ def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
     yield Note(row, sentence)
     setup = set_up(case_problem(catalogue, "(II) script"), size)
 
-    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, (), [np.random.SeedSequence(SEED)])
+    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, {}, [np.random.SeedSequence(SEED)])
     steps = chain.population_steps
 
     def sampled(repetition: int) -> Pace:

@@ -133,6 +133,11 @@ MUTANTS = (
         ("edit",),
     ),
     Mutant(
+        "recalled models without their weights",
+        (_moves("recalled.log_weight[old] - recalled.log_weight[new]", "0.0", switch=BETWEEN),),
+        ("recall",),
+    ),
+    Mutant(
         "guests without their boost in a population",
         (Change("guests", "-log_rho(ar, guests, space, f)", "0.0"),),
         ("none",),
@@ -151,7 +156,7 @@ MUTANTS = (
     Mutant("places of guests that are not alike", (), ("none",), prepare=uneven_places),
 )  # fmt: skip
 # The build without a mutant, to show that nothing else in it is broken.
-UNBROKEN = Mutant("nothing", (), ("none", "literal", "delayed", "small", "coupled", "edit", "mixture"))
+UNBROKEN = Mutant("nothing", (), ("none", "literal", "delayed", "small", "coupled", "edit", "recall", "mixture"))
 
 
 @cache

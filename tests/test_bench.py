@@ -485,7 +485,7 @@ def test_batch_means_are_those_of_the_library_and_of_guests() -> None:
 def test_batch_means_of_library_and_guests_add_up_to_the_size_of_models(setup: reversible.Setup) -> None:
     seeds = [np.random.SeedSequence(5)]
     bare = reversible.covariates_only(setup.problem)
-    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, (), seeds)
+    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, {}, seeds)
     chain.run_batches(40)
     features = list(bare.features) + sorted({f for stay in chain.stays for f in stay})
     assert len(features) > len(bare.features)
@@ -580,3 +580,8 @@ def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None
     rate = reversible.Populations.rate
     fresh = reversible.fresh_features(setup, SMALL)
     assert 0.0 < fresh < rate + norm.isf(1e-4) * np.sqrt(rate / SMALL.populations)
+
+
+def test_models_are_recalled(setup: reversible.Setup) -> None:
+    crossed = reversible.cross(setup, "recall", SMALL, 0)
+    assert 0 < crossed.tried[reversible.MOVED] <= crossed.tried[reversible.PROPOSED]

