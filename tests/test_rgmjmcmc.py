@@ -17,6 +17,7 @@ from modejump.experiments.oracle import ExactPosterior, enumerate_features, exac
 from modejump.features import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import transforms
+from modejump.kernels.population_moves import POPULATION_MOVES
 from modejump.posterior.posterior import Posterior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers import rgmjmcmc as module
@@ -279,8 +280,8 @@ def test_seconds_are_roughly_kept(small: FeatureProblem, workers: int) -> None:
 
 def test_seconds_are_roughly_kept_with_long_columns() -> None:
     rng = np.random.default_rng(59)
-    x = rng.uniform(0.5, 3.0, (20_000, 6))
-    y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=20_000)
+    x = rng.uniform(0.5, 3.0, (50_000, 6))
+    y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=50_000)
     names = ("sin", "troot", "sigmoid")
     problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space())
     found = sample(problem, chains=2, budget=Budget(seconds=1.0))
@@ -590,7 +591,7 @@ SETTINGS = {
     "short populations": Populations(steps=7),
     "many guests": Populations(rate=16.0),
     "grammar alone": Populations(table=0.0),
-    "all moves": Populations(moves=dict.fromkeys(("none", "literal", "delayed", "small", "coupled", "edit"), 1.0)),
+    "all moves": Populations(moves=dict.fromkeys(POPULATION_MOVES, 1.0)),
     "flips alone": Populations(kernels={"flip": 1.0}, moves={"none": 1.0}),
     "no search": Populations(search=0, generated=0, rho=0.2, include=0.9),
 }

@@ -51,6 +51,13 @@ KERNEL_WEIGHTS = {
 }
 
 
+def _is_number(value: object) -> bool:
+    """Whether something is a finite number."""
+    return (
+        isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and np.isfinite(value)
+    )
+
+
 @dataclass(frozen=True)
 class Populations:
     """Settings of the populations of RGMJMCMC and of the moves between them.
@@ -97,19 +104,21 @@ class Populations:
             for name, weight in (given or {}).items():
                 if name not in known:
                     raise InputError(f"{name!r} is not a {kind}; choose among {', '.join(known)}.")
-                if not 0 <= weight < np.inf:
+                if not (_is_number(weight) and weight >= 0):
                     raise InputError(f"the weight of the {kind} {name!r} is {weight!r}; give a number of at least 0.")
             if given is not None and not sum(given.values()) > 0:
                 raise InputError(f"all weights are zero; give at least one {kind} a positive weight.")
-        for name, low, high in (("table", 0, 1), ("rho", 0, 1), ("include", 0, 1)):
+        for name in ("table", "rho", "include"):
             value = getattr(self, name)
-            if not low <= value < high or (name == "include" and value == 0):
+            if not (_is_number(value) and 0 <= value < 1) or (name == "include" and value == 0):
                 raise InputError(f"{name} of the populations is {value!r}; give a probability below 1.")
-        if not 0 < self.rate <= 16:
+        if not (_is_number(self.rate) and 0 < self.rate <= 16):
             raise InputError(f"rate of the populations is {self.rate!r}; give a number above 0 and at most 16.")
         for name, least in (("steps", 1), ("generated", 0), ("search", 0)):
             value = getattr(self, name)
-            if value is not None and (int(value) != value or value < least):
+            if name == "steps" and value is None:
+                continue
+            if not _is_number(value) or int(value) != value or value < least:
                 raise InputError(f"{name} of the populations is {value!r}; give a whole number of at least {least}.")
 
     def length(self, places: int, rows: int) -> int:
@@ -389,6 +398,11 @@ class ReversibleChain(FeatureTable):
             merged.append(both)
         self.stays = merged
         self.batch *= 2
+
+    def guest_means(self, features: Sequence[Feature]) -> np.ndarray:
+        """Share of each batch during which each of these guests was in."""
+        rows = [[stays.get(f, 0.0) / self.batch for f in features] for stays in self.stays]
+        return np.array(rows).reshape(len(self.stays), len(features))
 
     def warm_up(self, steps: int) -> np.ndarray:
         """Steps that do not count; returns the library features' shares of them."""
