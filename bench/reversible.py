@@ -15,18 +15,20 @@ from scipy.stats import norm
 from bench import problems
 from bench.adapters.ours import PhaseClock
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
+from bench.table import figure
 from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
 from modejump.features.expression import Feature
 from modejump.kernels.guests import LEFT, POPULATIONS
 from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.samplers.budget import Budget
-from modejump.samplers.diagnostics import Diagnostics, diagnose
+from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import search_features
 from modejump.samplers.laws import Collected
 from modejump.samplers.library import best_models, build_library
-from modejump.samplers.reversible import DEFAULT_MOVES, Library, Populations, ReversibleChain
-from modejump.samplers.rgmjmcmc import prime, rgmjmcmc
+from modejump.samplers.populations import DEFAULT_MOVES, Library, Populations
+from modejump.samplers.reversible import ReversibleChain
+from modejump.samplers.rgmjmcmc import NOTED, prime, rgmjmcmc
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH
 
@@ -34,9 +36,10 @@ from modejump.samplers.schedule import FIRST_BATCH
 CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}
 QUIET = "no moves"
 BARE = "literal (Theorem 1), library of covariates only"
-# One move of the kind after every population; the mixture has moves after a quarter of them only.
+# One move of the kind after every population; the mixture has none after many of them.
 SETTINGS: Mapping[str, Mapping[str, float]] = {
     QUIET: {"none": 1.0},
+    "recall": {"recall": 1.0},
     "edit": {"edit": 1.0},
     "small": {"small": 1.0},
     "coupled": {"coupled": 1.0},
@@ -79,12 +82,12 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What all settings of a case have in common: the frozen library, flip weights, starts and a reference."""
+    """What all settings of a case have in common: the frozen library, flip weights, models and a reference."""
 
     problem: FeatureProblem
     library: Library
     learnt: np.ndarray
-    starts: tuple[frozenset[Feature], ...]
+    known: Collected  # models that warm-up met; chains begin at, and recall, the best of them
     tracked: tuple[Feature, ...]  # features whose inclusion probability is uncertain
     reference: Diagnostics  # of the tracked features
     best: float  # highest log posterior known
@@ -128,13 +131,13 @@ def started(
     problem: FeatureProblem,
     library: Library,
     moves: Mapping[str, float],
-    starts: Sequence[frozenset[Feature]],
+    known: Collected,
     seeds: Sequence[np.random.SeedSequence],
     steps: int | None = None,
 ) -> list[ReversibleChain]:
-    """Chains at models drawn from those of the starts that the library has."""
+    """Chains at models drawn from the best ones, as far as the library has them."""
     inside = set(library.features)
-    possible = [model for model in starts if model <= inside] or [frozenset()]
+    possible = [model for model in best_models(known, STARTS) if model <= inside] or [frozenset()]
     chains = []
     for seed in seeds:
         start_seed, stream = seed.spawn(2)
@@ -145,10 +148,11 @@ def started(
     return chains
 
 
-def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, size: Size) -> None:
-    """Steps that do not count, with flip weights that stay."""
+def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, known: Collected, size: Size) -> None:
+    """Steps that do not count, with flip weights and models to recall that stay."""
     for chain in chains:
         chain.learn(learnt)
+        chain.recall(known)
         chain.warm_up(size.warm_up)
         chain.forget_warmup()
 
@@ -161,20 +165,26 @@ def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> 
         problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, workers=1
     ):
         collected |= outcome.collected
-    for chain in _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains)):
-        chain.warm_up(size.warm_up)
-        chain.close()
-        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
-        collected |= chain.best_library_models(STARTS)
+    _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains), size)
     library = build_library(problem, collected)
-    chains = _trial(problem, library, collected, second.spawn(size.chains))
-    return library, np.mean([chain.warm_up(size.warm_up) for chain in chains], axis=0), collected
+    return library, _trial(problem, library, collected, second.spawn(size.chains), size), collected
 
 
 def _trial(
-    problem: FeatureProblem, library: Library, collected: Collected, seeds: Sequence[np.random.SeedSequence]
-) -> list[ReversibleChain]:
-    return started(problem, library, DEFAULT_MOVES, best_models(collected, STARTS), seeds)
+    problem: FeatureProblem,
+    library: Library,
+    collected: Collected,
+    seeds: Sequence[np.random.SeedSequence],
+    size: Size,
+) -> np.ndarray:
+    """Run trial chains and note the models they met; returns the library features' shares of their steps."""
+    shares = []
+    for chain in started(problem, library, DEFAULT_MOVES, collected, seeds):
+        shares.append(chain.warm_up(size.warm_up))
+        chain.close()
+        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+        collected |= chain.best_library_models(NOTED)
+    return np.mean(shares, axis=0)
 
 
 def set_up(problem: FeatureProblem, size: Size) -> Setup:
@@ -182,9 +192,8 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     prime(problem, Populations())
     learning, checking = np.random.SeedSequence(SEED).spawn(2)
     library, learnt, collected = learn(problem, learning, size)
-    starts = tuple(best_models(collected, STARTS))
-    chains = started(problem, library, DEFAULT_MOVES, starts, checking.spawn(size.chains))
-    warmed(chains, learnt, size)
+    chains = started(problem, library, DEFAULT_MOVES, collected, checking.spawn(size.chains))
+    warmed(chains, learnt, collected, size)
     for chain in chains:
         chain.run_batches(max(2, size.reference // FIRST_BATCH))
     all_of_them = diagnosed(chains, library.features)
@@ -192,7 +201,7 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     uncertain = np.flatnonzero((all_of_them.frequency > low) & (all_of_them.frequency < high))
     tracked = tuple(library.features[j] for j in uncertain)
     reference = Diagnostics(*(figures[uncertain] for figures in all_of_them))
-    return Setup(problem, library, learnt, starts, tracked, reference, max(collected.values()))
+    return Setup(problem, library, learnt, collected, tracked, reference, max(collected.values()))
 
 
 def diagnosed(chains: Sequence[ReversibleChain], features: Sequence[Feature]) -> Diagnostics:
@@ -221,8 +230,8 @@ def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
         library = covariates_only(setup.problem)
         learnt = library.importance
     seeds = np.random.SeedSequence([SEED, 1 + repetition]).spawn(size.chains)
-    chains = started(setup.problem, library, SETTINGS[setting], setup.starts, seeds)
-    warmed(chains, learnt, size)
+    chains = started(setup.problem, library, SETTINGS[setting], setup.known, seeds)
+    warmed(chains, learnt, setup.known, size)
     seconds = 0.0
     steps = 0
     for chain in chains:
@@ -252,10 +261,21 @@ def away(setup: Setup, runs: Sequence[Crossing]) -> float | None:
     return float(distance[off].max()) if off.any() else None
 
 
+def sits_apart(run: Crossing) -> bool:
+    """Whether the chains of a run disagree about a tracked feature, or none of them moved it."""
+    return bool((~(run.found.r_hat <= APART)).any())
+
+
 def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
     """Every setting on every case, in turns."""
     catalogue, sentence = planets()
     yield Note(row, sentence)
+    yield Note(
+        row,
+        "Effective draws are those of what the chains met: a guest that rarely comes and then stays long lowers them "
+        "only where it came. Compare the lowest repetitions below, too; where they are far lower, the rest promise "
+        "too much.",
+    )
     for name in CASES:
         setup = set_up(case_problem(catalogue, name), size)
         jobs = {setting: partial(cross, setup, setting, size) for setting in SETTINGS}
@@ -269,18 +289,19 @@ def case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Cross
     low, high = UNCERTAIN
     within = f"inclusion probabilities in ({low:g}, {high:g})"
     yield Note(row, f"{name}: a library of {len(setup.library.features)} features, {count} of them with {within}.")
-    apart = {setting: away(setup, runs) if count else None for setting, runs in found.items()}
-    still = found[QUIET]
+    mixed: dict[str, Series] = {}
     for setting, runs in found.items():
-        what = f"{name}, {setting}"
-        other = QUIET if setting != QUIET else ""
-        if count and apart[setting] is None:
-            theirs = Series.of(map(worst_rate, still)) if other and apart[QUIET] is None else None
-            mine = Series.of(map(worst_rate, runs))
-            yield Line(row, what, "effective draws/CPU s", mine, theirs, other if theirs else "")
+        distance = away(setup, runs) if count else None
+        if count and (distance is not None or all(map(sits_apart, runs))):
+            yield Note(row, _unmixed(f"{name}, {setting}", distance, setup.best - max(run.best for run in runs)))
         elif count:
-            yield Note(row, _unmixed(what, apart[setting], setup.best - max(run.best for run in runs)))
-        theirs = Series.of([run.steps / run.seconds for run in still]) if other else None
+            mixed[setting] = Series.of(map(worst_rate, runs))
+    for setting, runs in found.items():
+        what, other = f"{name}, {setting}", QUIET if setting != QUIET else ""
+        if setting in mixed:
+            theirs = mixed.get(other)
+            yield Line(row, what, "effective draws/CPU s", mixed[setting], theirs, other if theirs else "")
+        theirs = Series.of([run.steps / run.seconds for run in found[QUIET]]) if other else None
         yield Line(row, what, "steps/CPU s", Series.of([run.steps / run.seconds for run in runs]), theirs, other)
         if setting == QUIET:
             continue
@@ -288,14 +309,30 @@ def case_lines(row: int, name: str, setup: Setup, found: Mapping[str, list[Cross
         yield Line(row, what, "share changing the model", Series.of(shares[:, MOVED]))
         if TWO_POPULATIONS & set(SETTINGS[setting]):
             yield Line(row, what, "share with zero reverse", Series.of(shares[:, ZERO_REVERSE]), less=True)
+    if mixed:
+        yield Note(row, _lowest(name, mixed, found))
+
+
+def _lowest(name: str, mixed: Mapping[str, Series], found: Mapping[str, list[Crossing]]) -> str:
+    """The lowest repetition of each setting, and how often its chains sat apart."""
+    parts = []
+    for setting, series in mixed.items():
+        often = sum(map(sits_apart, found[setting]))
+        suffix = f" (chains apart in {often} of {len(found[setting])} repetitions)" if often else ""
+        parts.append(f"{setting} {figure(series.best(less=True))}{suffix}")
+    return f"{name}, effective draws/CPU s of the lowest repetition: {', '.join(parts)}."
 
 
 def _unmixed(what: str, distance: float | None, below: float) -> str:
     met = "met the best model known" if below < 1e-6 else f"met no model within {below:.3g} of the best log posterior"
+    why = "chains disagree about a feature, or never moved it, in every repetition"
+    if distance is not None:
+        why = (
+            f"an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error explains"
+        )
     return (
-        f"{what}: an inclusion probability is {distance:.2g} away from the reference, more than Monte Carlo error "
-        f"explains, and its chains {met}: they have not mixed, so no effective sample size is given, and the "
-        "shares are those of chains on their way."
+        f"{what}: {why}; the chains {met}. They have not mixed, so no effective sample size is given, and the shares "
+        "are those of chains on their way."
     )
 
 
@@ -305,8 +342,8 @@ def population_seconds(
     """CPU seconds of one population with such moves after it and so many steps in it."""
     moves, steps = settings
     seed = np.random.SeedSequence([SEED, 100 + repetition])
-    chains = started(setup.problem, setup.library, moves, setup.starts, [seed], steps)
-    warmed(chains, setup.learnt, size)
+    chains = started(setup.problem, setup.library, moves, setup.known, [seed], steps)
+    warmed(chains, setup.learnt, setup.known, size)
     (chain,) = chains
     before = int(chain.guests.num[POPULATIONS])
     begun = time.thread_time()
@@ -316,8 +353,8 @@ def population_seconds(
 
 def fresh_features(setup: Setup, size: Size) -> float:
     """Fresh features that get a place in a population, on average."""
-    (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.starts, [np.random.SeedSequence(SEED)])
-    warmed([chain], setup.learnt, size)
+    (chain,) = started(setup.problem, setup.library, SETTINGS[QUIET], setup.known, [np.random.SeedSequence(SEED)])
+    warmed([chain], setup.learnt, setup.known, size)
     total = 0
     for _ in range(size.populations):
         chain.advance(int(chain.guests.num[LEFT]))
@@ -334,7 +371,7 @@ def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
     yield Note(row, sentence)
     setup = set_up(case_problem(catalogue, "(II) script"), size)
 
-    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, (), [np.random.SeedSequence(SEED)])
+    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, {}, [np.random.SeedSequence(SEED)])
     steps = chain.population_steps
 
     def sampled(repetition: int) -> Pace:

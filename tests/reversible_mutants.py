@@ -19,7 +19,8 @@ import reversible_twin as twin
 from modejump.kernels.guests import LEFT
 from modejump.kernels.population_moves import NONE, ZERO_REVERSE
 from modejump.kernels.rng import alias_table
-from modejump.samplers.reversible import Populations, ReversibleChain
+from modejump.samplers.populations import Populations
+from modejump.samplers.reversible import ReversibleChain
 
 # How the two switches are read: by functions that know the guests, and by those that know the moves' settings.
 GUESTS, BETWEEN = f"guests.num[{LEFT}]", f"between.tried[{NONE}, {ZERO_REVERSE}]"
@@ -76,6 +77,7 @@ MUTANTS = (
         "no factor for populations of unequal size",
         (_moves("(size - d) * np.log(1.0 - rho)", "-d * np.log(1.0 - rho)", switch=BETWEEN),),
         ("literal", "delayed"),
+        {"generated": 12},
     ),
     Mutant(
         "numerator q_r(M'|S, M_k) instead of q_r(M|S, M_k)",
@@ -132,6 +134,11 @@ MUTANTS = (
         ("edit",),
     ),
     Mutant(
+        "recalled models without their weights",
+        (_moves("recalled.log_weight[old] - recalled.log_weight[new]", "0.0", switch=BETWEEN),),
+        ("recall",),
+    ),
+    Mutant(
         "guests without their boost in a population",
         (Change("guests", "-log_rho(ar, guests, space, f)", "0.0"),),
         ("none",),
@@ -150,7 +157,7 @@ MUTANTS = (
     Mutant("places of guests that are not alike", (), ("none",), prepare=uneven_places),
 )  # fmt: skip
 # The build without a mutant, to show that nothing else in it is broken.
-UNBROKEN = Mutant("nothing", (), ("none", "literal", "delayed", "small", "coupled", "edit", "mixture"))
+UNBROKEN = Mutant("nothing", (), ("none", "literal", "delayed", "small", "coupled", "edit", "recall", "mixture"))
 
 
 @cache

@@ -41,7 +41,8 @@ from modejump.linking import EntryCompiler
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.reversible import Library, Populations, ReversibleChain
+from modejump.samplers.populations import Library, Populations
+from modejump.samplers.reversible import ReversibleChain
 
 # Not cached: a cache knows the file of a function, and these hold the code of others.
 compiled: Any = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=EntryCompiler)
@@ -398,6 +399,14 @@ class Experiment:
         of = self.exact.features
         return {frozenset(of[i] for i in model): row for row, model in enumerate(self.exact.models)}
 
+    @cached_property
+    def recalled(self) -> dict[frozenset[Feature], float]:
+        """Every other model inside the library, with weights that have nothing to do with its posterior."""
+        known = set(self.library.features)
+        inside = [m for m, row in self.models.items() if m <= known and np.isfinite(self.exact.log_posterior[row])]
+        inside.sort(key=lambda m: (len(m), sorted(f.text for f in m)))
+        return {m: -((7 * i) % 5) / 2.0 for i, m in enumerate(inside) if i % 2 == 0 or len(inside) < 4}
+
     def chain(self, seed: int, settings: Populations, memory: int = 1 << 22) -> ReversibleChain:
         return ReversibleChain(self.problem, self.library, np.random.SeedSequence(seed), settings, memory)
 
@@ -408,6 +417,7 @@ class Experiment:
         """Replications of so many turns of one kernel, each from a model drawn from the posterior."""
         chain = self.chain(seed, settings)
         numbers = plant_space(chain, self.exact.features)
+        chain.recall(self.recalled)
         if prepare is not None:
             prepare(chain)
         p = self.exact.probability

@@ -485,7 +485,7 @@ def test_batch_means_are_those_of_the_library_and_of_guests() -> None:
 def test_batch_means_of_library_and_guests_add_up_to_the_size_of_models(setup: reversible.Setup) -> None:
     seeds = [np.random.SeedSequence(5)]
     bare = reversible.covariates_only(setup.problem)
-    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, (), seeds)
+    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, {}, seeds)
     chain.run_batches(40)
     features = list(bare.features) + sorted({f for stay in chain.stays for f in stay})
     assert len(features) > len(bare.features)
@@ -540,6 +540,23 @@ def test_lines_of_a_case_are_shares_and_rates_against_no_moves() -> None:
     assert "0.5 away from the reference" in note and "within 2 of the best" in note
 
 
+def test_chains_apart_in_every_repetition_have_no_effective_draws_and_in_some_are_counted() -> None:
+    figures = Diagnostics(*(np.array([value]) for value in (0.4, 0.01, 500.0, 1.0)))
+    known = SimpleNamespace(tracked=("one",), reference=figures, best=3.0, library=SimpleNamespace(features=("one",)))
+    run = reversible.Crossing(np.array([200, 10, 50]), 1000, 0.5, figures, 3.0)
+    far = run._replace(found=figures._replace(r_hat=np.array([2.0]), ess=np.array([4.0]), mcse=np.array([0.3])))
+    stuck = run._replace(found=figures._replace(r_hat=np.array([np.nan]), mcse=np.array([0.3])))
+    found = {setting: [run, run] for setting in reversible.SETTINGS}
+    found |= {"edit": [run, far], "small": [far, stuck]}
+    outcome = list(reversible.case_lines(10, "case", known, found))
+    drawn = {line.what for line in lines_of(iter(outcome)) if line.unit == "effective draws/CPU s"}
+    assert "case, edit" in drawn and "case, small" not in drawn
+    notes = [entry.text for entry in outcome if isinstance(entry, Note)]
+    assert any(text.startswith("case, small: chains disagree") for text in notes)
+    (lowest,) = [text for text in notes if "lowest repetition" in text]
+    assert "edit 8 (chains apart in 1 of 2 repetitions)" in lowest and "small" not in lowest
+
+
 def test_row_10_has_every_setting(simulated: None) -> None:
     outcome = list(reversible.compare_moves(10, SMALL))
     lines = lines_of(iter(outcome))
@@ -563,3 +580,8 @@ def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None
     rate = reversible.Populations.rate
     fresh = reversible.fresh_features(setup, SMALL)
     assert 0.0 < fresh < rate + norm.isf(1e-4) * np.sqrt(rate / SMALL.populations)
+
+
+def test_models_are_recalled(setup: reversible.Setup) -> None:
+    crossed = reversible.cross(setup, "recall", SMALL, 0)
+    assert 0 < crossed.tried[reversible.MOVED] <= crossed.tried[reversible.PROPOSED]

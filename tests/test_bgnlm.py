@@ -317,6 +317,14 @@ def test_a_stored_run_tells_the_same(kepler, planets, tmp_path):
     pd.testing.assert_frame_equal(loaded.inclusion_, kepler.inclusion_)
     pd.testing.assert_frame_equal(loaded.models_, kepler.models_)
     pd.testing.assert_frame_equal(loaded.predict(X, interval=0.8), kepler.predict(X, interval=0.8))
+    for kind in ("bma", "best", "median"):
+        np.testing.assert_array_equal(loaded.predict(X, kind=kind), kepler.predict(X, kind=kind))
+    assert loaded.verdict_ == kepler.verdict_ and loaded.verdict_.level == kepler.verdict_.level
+    one, two = loaded.posterior_.result, kepler.posterior_.result
+    np.testing.assert_array_equal(one.batch_means, two.batch_means)
+    assert one.population_moves == two.population_moves and one.acceptance == two.acceptance
+    for name in ("algorithm", "steps", "library", "library_share", "unvisited", "forgotten_visits", "finished"):
+        assert getattr(one, name) == getattr(two, name)
     assert loaded.model_prior == ComplexityPrior("1/n") and loaded.space == Space()
     assert loaded.transforms == BGNLMRegressor().transforms
     assert loaded.log_marginal_likelihood([KEPLER]) == kepler.log_marginal_likelihood([KEPLER])
@@ -348,6 +356,18 @@ def test_noise_without_a_law_is_said_to_have_none():
     assert model.best_model() == () and "none of them" in model.summary()
     np.testing.assert_allclose(model.predict(X, kind="best"), y.mean())
     assert model.to_latex(kind="best").startswith(r"\hat{y} = ")
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+@pytest.mark.parametrize("rows, columns", [(9, 30), (30, 30), (60, 60)])
+def test_a_posterior_spread_over_models_that_no_table_holds_predicts_all_the_same(rows, columns):
+    """Features beyond number, no signal and a weak prior: hardly a model is visited twice."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(rows, columns)), rng.normal(size=rows)
+    model = quick(chains=2, budget=SHORT, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X)).all() and np.isfinite(model.predict(X, interval=0.9)).all().all()
+    assert 0.0 <= model.posterior_.result.unvisited <= 1.0
+    assert model.summary() and model.verdict_.level in ("doubtful", "bad")
 
 
 def test_chains_of_a_search_that_disagree_leave_doubt(planets):

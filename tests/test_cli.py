@@ -143,8 +143,7 @@ def test_a_demo_discovers_its_law_and_draws_it(arguments, law, tmp_path, capsys,
     assert err == "" and all(len(line) <= 80 for line in out.splitlines())
     name = arguments[0] if arguments else "kepler"
     # The verdict names the law too; its row in the table has the probability beside it.
-    assert f" {law} 1.0000 ± 0.0000 " in " ".join(out.split())
-    assert "RGMJMCMC, 8 chains" in out
+    assert f" {law} 1.0000 " in " ".join(out.split())
     for words in ("Hidden in the data was", "prediction interval", f"{name}.png", "modejump fit"):
         assert words in " ".join(out.split())
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -17,7 +17,8 @@ from modejump.features.transforms import transforms
 from modejump.kernels.fresh import spread_edits
 from modejump.samplers.feature_table import FeatureTable
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.reversible import Populations, ReversibleChain
+from modejump.samplers.populations import Populations
+from modejump.samplers.reversible import ReversibleChain
 
 LEVEL = 1e-4
 DRAWS = 200_000
@@ -203,7 +204,8 @@ def wide_problem() -> FeatureTable:
 
 
 TEXTS = (
-    "x", "`a b`", "x*x*y", "sin(x)", "troot(sin(x*y)*`a b`)", "sin(1 + x + x*y)*troot(1 + y)", "sin(1 + sin(1 + x) + y)",
+    "x", "`a b`", "x*x*y", "sin(x)", "troot(sin(x*y)*`a b`)", "sin(1 + x + x*y)*troot(1 + y)",
+    "sin(1 + sin(1 + x) + y)",
 )  # fmt: skip
 
 

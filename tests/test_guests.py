@@ -22,7 +22,8 @@ from modejump.kernels.guests import LEFT, MARK
 from modejump.kernels.population import EMPTY_WEIGHT
 from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE
 from modejump.kernels.store import COUNT as STORED
-from modejump.samplers.reversible import Library, Populations, ReversibleChain
+from modejump.samplers.populations import Library, Populations
+from modejump.samplers.reversible import ReversibleChain
 
 LEVEL = 1e-4
 POPULATIONS = 100_000

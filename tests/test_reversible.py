@@ -7,7 +7,8 @@ fail it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,15 +21,13 @@ from scipy.stats import chi2, t
 
 from modejump.experiments.spaces import feature_columns
 from modejump.features import Feature
-from modejump.features.arena import COUNT
 from modejump.kernels.guests import POPULATIONS
 from modejump.kernels.population_moves import MOVED, POPULATION_MOVES, PROPOSED, ZERO_REVERSE
-from modejump.kernels.store import COUNT as STORED
 from modejump.kernels.store import FORGOTTEN
 from modejump.priors import COEF_PRIORS
-from modejump.problem import BASE_TOLERANCE
 from modejump.samplers import reversible
-from modejump.samplers.reversible import DEFAULT_MOVES, Populations, ReversibleChain
+from modejump.samplers.populations import DEFAULT_MOVES, Populations
+from modejump.samplers.reversible import ReversibleChain
 
 LEVEL = 1e-4
 CAUGHT = 1e-8
@@ -38,7 +37,10 @@ TURNS = 3
 CASES: dict[str, tuple[dict[str, Any], Sequence[str]]] = {
     "canonical": ({"seed": 1}, ("a", "b", "a*b")),
     "collinear, trees": (
-        {"seed": 5, "columns": 3, "complexity": 2, "size": 3, "collinear": "combination", "spelling": "trees", "a": 0.3},
+        {
+            "seed": 5, "columns": 3, "complexity": 2, "size": 3, "a": 0.3, "collinear": "combination",
+            "spelling": "trees",
+        },
         ("a", "b"),
     ),
     "projections": ({"seed": 7, "projections": True, "a": 0.5}, ("a", "b")),
@@ -91,18 +93,19 @@ def tolerance(experiment: rt.Experiment, rows: np.ndarray) -> np.ndarray:
 
 def check(experiment: rt.Experiment, ends: rt.Ends) -> float:
     """p-value of stationarity; the chain's own log posteriors are the exact ones."""
-    rows, first = np.unique(ends.ends, return_index=True)
+    rows = np.unique(ends.ends)
     assert np.isfinite(experiment.exact.log_posterior[rows]).all(), "the chain stays where the posterior is positive"
-    worst = np.full(len(experiment.exact.models), 0.0)
+    worst = np.zeros(len(experiment.exact.models))
     np.maximum.at(worst, ends.ends, np.abs(ends.values - experiment.exact.log_posterior[ends.ends]))
     assert (worst[rows] <= tolerance(experiment, rows)).all()
-    assert len(first) > 5
     return experiment.p_value(ends)
 
 
 @pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])
 @pytest.mark.parametrize("case", [c if c in ALWAYS else pytest.param(c, marks=pytest.mark.full) for c in CASES])
 def test_move_leaves_the_posterior(case: str, move: str) -> None:
+    if move == "recall" and not CASES[case][1]:
+        pytest.skip("without a library there is one model to recall")
     experiment = experiment_of(case)
     seed = 100 * list(CASES).index(case) + code_of(move)
     ends = experiment.ends(
@@ -118,8 +121,10 @@ def test_move_leaves_the_posterior(case: str, move: str) -> None:
 def test_mixture_leaves_the_posterior(case: str) -> None:
     experiment = experiment_of(case)
     seed = 2000 + list(CASES).index(case)
-    ends = experiment.ends(replicate(), rt.MIXTURE, SETTINGS, turns=2, replications=REPLICATIONS, seed=seed)
-    assert (ends.tried[1:, MOVED] > 0).all() and ends.moved > 0.1
+    ends = experiment.ends(replicate(), rt.MIXTURE, SETTINGS, turns=2, replications=REPLICATIONS // 2, seed=seed)
+    moved = ends.tried[1:, MOVED] > 0
+    assert moved[:-1].all() and moved[-1] == bool(CASES[case][1]), "each move finds another model"
+    assert ends.moved > 0.1
     assert check(experiment, ends) > LEVEL
 
 
@@ -128,7 +133,7 @@ def test_other_settings_leave_the_posterior(options: str) -> None:
     experiment = experiment_of("canonical")
     settings = Populations(**{**vars(SETTINGS), **OTHER_SETTINGS[options]})
     seed = 3000 + list(OTHER_SETTINGS).index(options)
-    ends = experiment.ends(replicate(), rt.MIXTURE, settings, turns=2, replications=REPLICATIONS, seed=seed)
+    ends = experiment.ends(replicate(), rt.MIXTURE, settings, turns=2, replications=REPLICATIONS // 2, seed=seed)
     assert ends.moved > 0.1
     assert check(experiment, ends) > LEVEL
 
@@ -136,12 +141,11 @@ def test_other_settings_leave_the_posterior(options: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("options", OTHER_SETTINGS)
 @pytest.mark.parametrize("move", POPULATION_MOVES)
-@pytest.mark.parametrize("case", ["no library", "a copy, projections"])
-def test_each_move_leaves_the_posterior_at_any_setting(case: str, move: str, options: str) -> None:
-    experiment = experiment_of(case)
+def test_each_move_leaves_the_posterior_at_any_setting(move: str, options: str) -> None:
+    experiment = experiment_of("a copy, projections")
     settings = Populations(**{**vars(SETTINGS), **OTHER_SETTINGS[options]})
     seed = 4000 + 100 * list(OTHER_SETTINGS).index(options) + code_of(move)
-    ends = experiment.ends(replicate(), code_of(move), settings, turns=2, replications=2 * REPLICATIONS, seed=seed)
+    ends = experiment.ends(replicate(), code_of(move), settings, turns=2, replications=REPLICATIONS, seed=seed)
     assert check(experiment, ends) > LEVEL
 
 
@@ -160,9 +164,9 @@ def test_mixture_leaves_the_posterior_of_each_coefficient_prior(prior: str, spel
 
 @pytest.mark.parametrize("move", POPULATION_MOVES)
 def test_move_is_reversible(move: str) -> None:
-    experiment = experiment_of("three covariates")
+    experiment = experiment_of("large library" if move == "recall" else "three covariates")
     ends = experiment.ends(
-        replicate(), code_of(move), SETTINGS, turns=1, replications=2 * REPLICATIONS, seed=6000 + code_of(move)
+        replicate(), code_of(move), SETTINGS, turns=1, replications=REPLICATIONS, seed=6000 + code_of(move)
     )
     p_value, pairs = symmetry(ends, len(experiment.exact.models))
     assert pairs >= 10
@@ -267,10 +271,18 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("settings", LONG)
-@pytest.mark.parametrize("case", ["canonical", "projections", pytest.param("collinear, trees", marks=pytest.mark.full)])
-def test_frequencies_of_a_long_run_are_posterior_probabilities(case: str, settings: str) -> None:
-    experiment, batch, batches = experiment_of(case), 30_000, 100
+# Guests that are rarely drawn stay long, so that rare models of two of them need long runs.
+LONG_RUNS = [
+    *(("canonical", settings, 30_000) for settings in LONG),
+    ("projections", "each move", 30_000),
+    *(pytest.param("projections", settings, 400_000, marks=pytest.mark.full) for settings in list(LONG)[1:]),
+    *(pytest.param("collinear, trees", settings, 200_000, marks=pytest.mark.full) for settings in LONG),
+]
+
+
+@pytest.mark.parametrize(("case", "settings", "batch"), LONG_RUNS)
+def test_frequencies_of_a_long_run_are_posterior_probabilities(case: str, settings: str, batch: int) -> None:
+    experiment, batches = experiment_of(case, a=0.3), 100
     chain = started(experiment, 8000 + list(LONG).index(settings), LONG[settings], batch)
     counts = batch_counts(experiment, chain, batches)
     assert (counts.sum(axis=1) == batch).all() and chain.forgotten == 0
@@ -291,11 +303,15 @@ def check_inclusion(experiment: rt.Experiment, chain: ReversibleChain, counts: n
     inside = np.sum(chain.means, axis=0) * chain.batch
     for feature, steps in zip(chain.library.features, inside, strict=True):
         assert round(float(steps), 3) == visits.pop(feature)
-    stays: dict[Feature, float] = {}
-    for batch in chain.stays:
-        for feature, steps in batch.items():
-            stays[feature] = stays.get(feature, 0.0) + steps
-    assert stays == {feature: m for feature, m in visits.items() if m > 0}
+    assert sum_of(chain.stays) == {feature: m for feature, m in visits.items() if m > 0}
+
+
+def sum_of(stays: Sequence[Mapping[Feature, float]]) -> dict[Feature, float]:
+    """Stays of guests in several batches together."""
+    total: Counter[Feature] = Counter()
+    for batch in stays:
+        total.update(batch)
+    return dict(total)
 
 
 def check_values(experiment: rt.Experiment, chain: ReversibleChain) -> None:
@@ -313,16 +329,15 @@ def check_values(experiment: rt.Experiment, chain: ReversibleChain) -> None:
 
 
 def test_total_variation_falls_at_the_rate_of_monte_carlo() -> None:
-    experiment, p = experiment_of("canonical"), experiment_of("canonical").exact.probability
-    chains, batch = 12, 50_000
-    logs = []
+    experiment, chains, batch = experiment_of("canonical"), 16, 300_000
+    p, logs = experiment.exact.probability, []
     for c in range(chains):
-        chain = started(experiment, 8100 + c, SETTINGS, batch)
-        counts = batch_counts(experiment, chain, 20)
-        # Four short runs and a fourfold one from the rest, so that no step is used twice.
-        short = [0.5 * np.abs(counts[4 * i : 4 * i + 4].sum(axis=0) / (4 * batch) - p).sum() / 1.0 for i in range(1)]
-        long = 0.5 * np.abs(counts[4:].sum(axis=0) / (16 * batch) - p).sum()
-        logs.append(np.log(np.mean(short) / long))
+        chain = started(experiment, 8100 + c, LONG["default moves"], batch)
+        counts = batch_counts(experiment, chain, 5)
+        # One batch, and four others, so that no step is used twice.
+        short = np.abs(counts[0] / batch - p).sum()
+        long = np.abs(counts[1:].sum(axis=0) / (4 * batch) - p).sum()
+        logs.append(np.log(short / long))
     error = np.std(logs, ddof=1) / np.sqrt(chains)
     reach = float(t.isf(LEVEL / 2, chains - 1)) * error
     assert abs(np.mean(logs) - np.log(2.0)) < reach
@@ -330,10 +345,6 @@ def test_total_variation_falls_at_the_rate_of_monte_carlo() -> None:
 
 
 # --- growth, renewal, and repetition ----------------------------------------------------------------------------
-
-
-def outcome(chain: ReversibleChain) -> tuple[np.ndarray, list[dict[Feature, float]]]:
-    return np.array(chain.means), chain.stays
 
 
 def same_path(a: ReversibleChain, b: ReversibleChain) -> bool:
@@ -402,26 +413,28 @@ def test_an_archive_that_forgets_keeps_count(monkeypatch: pytest.MonkeyPatch) ->
     assert len(tight.guest_models) < len(roomy.guest_models)
     visits = tight.library_models()[2].sum() + sum(m for _, m in tight.guest_models.values())
     assert tight.forgotten > 0 and visits + tight.forgotten == 50_000
-    check_best = sorted(roomy.guest_models, key=lambda model: -roomy.guest_models[model][0])[:5]
-    assert all(tight.guest_models[model][0] == pytest.approx(roomy.guest_models[model][0]) for model in check_best)
+    best = sorted(roomy.guest_models, key=lambda model: -roomy.guest_models[model][0])[:5]
+    assert all(tight.guest_models[model][0] == pytest.approx(roomy.guest_models[model][0]) for model in best)
 
 
 def test_merged_batches_hold_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = experiment_of("canonical")
-    apart = run_of(experiment, batches=16, batch=1000)
     monkeypatch.setattr(reversible, "MAX_BATCHES", 8)
-    merged = run_of(experiment, batches=16, batch=1000)
-    assert len(merged.means) < 8 and merged.batch > 1000
-    used = len(merged.means) * merged.batch // 1000
-    assert np.sum(merged.means, axis=0) * merged.batch == pytest.approx(np.sum(apart.means[:used], axis=0) * 1000)
-    assert sum(sum(b.values()) for b in merged.stays) == sum(sum(b.values()) for b in apart.stays[:used])
+    merged = run_of(experiment, batches=13, batch=1000)
+    assert len(merged.means) == len(merged.stays) == 5 and merged.batch == 4000
+    monkeypatch.undo()
+    apart = run_of(experiment, batches=20, batch=1000)
+    for i in range(5):
+        part = slice(4 * i, 4 * i + 4)
+        assert merged.means[i] == pytest.approx(np.mean(apart.means[part], axis=0))
+        assert merged.stays[i] == sum_of(apart.stays[part])
 
 
 @pytest.mark.parametrize("case", ["canonical", "projections"])
 def test_a_table_of_features_that_is_renewed_does_not_change_the_law(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment, batch, batches = experiment_of(case), 10_000, 100
+    experiment, batch, batches = experiment_of(case, a=0.3), 20_000, 100
     frozen = experiment.chain(1, SETTINGS).frozen[0]
     monkeypatch.setattr(reversible, "FEATURES", 4096 + frozen + 60)
     renewed = []
@@ -436,7 +449,6 @@ def test_a_table_of_features_that_is_renewed_does_not_change_the_law(
     assert np.abs(distance).max() < furthest(batches, len(likely))
     check_inclusion(experiment, chain, counts)
     check_values(experiment, chain)
-    assert chain.arena.num[COUNT] <= len(chain.arena.kind)
 
 
 def test_a_small_table_of_edits_does_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,5 +474,3 @@ def test_counts_of_moves_and_populations() -> None:
     assert chain.chain.record.tried[:, 0].sum() + between == 60_000
     assert SETTINGS.steps * (populations - 1) < 60_000 - between <= SETTINGS.steps * populations
     assert (tried[1:, PROPOSED] >= tried[1:, MOVED]).all() and (tried[1:, MOVED] > 0).all()
-    assert chain.chain.store.num[STORED] <= len(chain.chain.store.log_posterior)
-    assert BASE_TOLERANCE > 0

@@ -76,8 +76,9 @@ def score_edits(
     for m in range(models.shape[0]):
         set_model(data, st, ch.work, ch.store, models[m])
         best_value[m] = NEG_INF
-        for i in range(st.num[SIZE]):
-            old = st.order[i]
+        for old in range(place):
+            if models[m, old] == 0:
+                continue
             at = np.zeros(3, np.int64)
             while True:
                 if ar.num[COUNT] + _SPARE > len(ar.kind):
@@ -90,6 +91,9 @@ def score_edits(
                 stamp[g] = m * len(pop.feature) + old + 1
                 if not _seat(data, ar, pool, pop, st, place, g):
                     continue
+                # Models known to fit perfectly are remembered by place, and the place has another feature now.
+                ch.work.num[0] = 0
+                ch.work.num[1] = 0
                 flips[0], flips[1] = old, place
                 _try(data, ch, two, m, old, g, score, best_value, best_edit)
                 flips[0] = place

@@ -11,6 +11,8 @@ says; see "Why the frequencies are right" in the documentation.
 - ``coupled``: the way back uses the same population S = S', whose features were each in it independently with
   probability rho_f; the ratio gains the factor ``prod_{M \\ M'} rho_f / prod_{M' \\ M} rho_f``.
 - ``edit``: one member is exchanged for an edit of it, with the probabilities of all edits that lead there and back.
+- ``recall``: a model drawn from a frozen list of good ones, with the ratio of an independence sampler; from a model
+  outside the list there is no such move.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 
 from modejump.features.arena import covariate, modification, product
 from modejump.features.edits import CROSSOVER, MODIFY, MUTATION, PROJECT, edit, projection, within_limits
-from modejump.jit import kernel
+from modejump.jit import entry, kernel
 from modejump.kernels.chain import note_difference, note_flip, note_leave
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.fresh import draw_edit, edit_probability
@@ -29,28 +31,41 @@ from modejump.kernels.guests import invite, plain_value, send_away, welcome
 from modejump.kernels.jump import distance, search
 from modejump.kernels.moves import JUMP_GREEDY, accept
 from modejump.kernels.neighbour import here, neighbour
-from modejump.kernels.rng import below, uniform
-from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all
+from modejump.kernels.rng import below, draw_alias, uniform
+from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all, refresh, toggle
+from modejump.kernels.store import first_slot
 
-NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT = range(6)
-POPULATION_MOVES = ("none", "literal", "delayed", "small", "coupled", "edit")
+NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT, RECALL = range(7)
+POPULATION_MOVES = ("none", "literal", "delayed", "small", "coupled", "edit", "recall")
 # Slots of Between.tried: proposals, moves to another model, and ways back that did not contain the model.
 PROPOSED, MOVED, ZERO_REVERSE = 0, 1, 2
 # A small move leaves at most so many members of the model free.
 FREE_MEMBERS = 2
 
 
+class Recalled(NamedTuple):
+    """The frozen list of models that a chain may recall, all inside the library."""
+
+    words: np.ndarray  # uint64 (R, W)
+    hash: np.ndarray  # uint64 (R,)
+    log_weight: np.ndarray  # float64 (R,): log probability to be drawn
+    threshold: np.ndarray  # float64 (R,), with alias (R,)
+    alias: np.ndarray
+    slots: np.ndarray  # int32 (slots,): index of the list by hash, number + 1
+
+
 class Between(NamedTuple):
     """Settings and scratch space of the moves between populations."""
 
-    cumulative: np.ndarray  # float64 (6,): cumulative weights of the moves, the first of which does nothing
+    cumulative: np.ndarray  # float64 (7,): cumulative weights of the moves, the first of which does nothing
     active: np.ndarray  # uint8 (K,): 1 for places in the present population
     also: np.ndarray  # uint8 (K,): guests to keep besides the model's
     listed: np.ndarray  # int64 (K,): places in the population, the model's members first
-    tried: np.ndarray  # int64 (6, 3)
+    tried: np.ndarray  # int64 (7, 3)
     generated: int  # features that a literal population tries to generate
     rho: float  # probability of a flip in the randomisation; 0: one over the size of the population
     include: float  # probability of each library feature to be in a coupled population
+    recalled: Recalled
 
 
 @kernel
@@ -295,6 +310,63 @@ def edit_move(data, ch, ar, pool, pop, guests, space):
     return True
 
 
+@entry
+def index_models(hashes, slots):
+    """Fill the index of a list of models."""
+    for m in range(len(hashes)):
+        at = first_slot(hashes[m], len(slots))
+        while slots[at] != 0:
+            at = (at + np.uint64(1)) & np.uint64(len(slots) - 1)
+        slots[at] = m + 1
+
+
+@kernel
+def _in_list(recalled, st):
+    """Number of the state's model in the list, -1 where it is not there."""
+    if len(recalled.hash) == 0:
+        return np.int64(-1)
+    index, key, words = recalled.slots, st.hash[0], recalled.words
+    at = first_slot(key, len(index))
+    while index[at] != 0:
+        m = np.int64(index[at] - 1)
+        if recalled.hash[m] == key:
+            same = True
+            for w in range(len(st.words)):
+                if words[m, w] != st.words[w]:
+                    same = False
+            if same:
+                return m
+        at = (at + np.uint64(1)) & np.uint64(len(index) - 1)
+    return np.int64(-1)
+
+
+@kernel
+def recall_move(data, ch, between):
+    """Go to a model of the list; True where the model changed."""
+    st, forward, recalled = ch.state, ch.forward, between.recalled
+    old = _in_list(recalled, st)
+    if old < 0:
+        return False
+    new = draw_alias(ch.rng, recalled.threshold, recalled.alias)
+    if new == old:
+        return False
+    copy_state(st, forward)
+    for w in range(len(st.words)):
+        diff = st.words[w] ^ recalled.words[new, w]
+        t = 64 * w
+        while diff != 0:
+            if diff & np.uint64(1):
+                toggle(data, forward, t)
+            diff >>= np.uint64(1)
+            t += 1
+    refresh(data, forward, ch.work)
+    forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
+    log_target = forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]
+    if not accept(ch.rng, log_target + recalled.log_weight[old] - recalled.log_weight[new]):
+        return False
+    return _take(ch, forward)
+
+
 @kernel
 def move_between(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive):
     """One move between populations; True where the model changed."""
@@ -303,6 +375,8 @@ def move_between(kind, data, ch, moves, ar, pool, pop, guests, between, space, a
         moved = coupled_move(data, ch, moves, ar, pool, pop, guests, between, space)
     elif kind == EDIT:
         moved = edit_move(data, ch, ar, pool, pop, guests, space)
+    elif kind == RECALL:
+        moved = recall_move(data, ch, between)
     else:
         moved = literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive)
     between.tried[kind, MOVED] += moved

@@ -79,6 +79,9 @@ def keep_models(
     the list.
     """
     probability = model_probabilities(result)
+    if not probability.sum() > 0.0:
+        # Every visit went to models that the table had no room for: those it has are compared by their posterior.
+        probability = np.exp(result.models.log_posterior - result.log_evidence)
     probability = np.where(np.isfinite(result.models.log_posterior), probability, 0.0)
     order = np.argsort(-probability, kind="stable")
     order = order[probability[order] > 0.0]

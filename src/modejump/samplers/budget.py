@@ -64,7 +64,7 @@ class Budget:
         if self.cap is not None and self.mcse is None:
             raise InputError("the budget gives a cap without a wanted precision; give mcse as well, or steps alone.")
         if self.seconds is not None and self.warmup is not None:
-            raise InputError("the budget gives both seconds and warmup; by time, warm-up takes a fifth of it.")
+            raise InputError("the budget gives both seconds and warmup; by time, warm-up takes its share of it.")
 
     @property
     def deterministic(self) -> bool:

@@ -13,7 +13,7 @@ from modejump.kernels.reversible import furnish
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import population_chain
 from modejump.samplers.laws import Collected
-from modejump.samplers.reversible import Library
+from modejump.samplers.populations import Library
 
 # Features of a library, at most, where memory does not ask for fewer.
 MOST_FEATURES = 128
@@ -24,6 +24,8 @@ EDITED_MODELS = 60
 # ... again and again while they find better ones, so often at most, with so many evaluations.
 CLIMBS = 8
 EVALUATIONS = 300_000
+# An evaluation costs as much as its column is long: with so many numbers in all, long columns get fewer.
+NUMBERS = 50_000_000
 # Room for the features that edits make.
 EDIT_FEATURES = 1 << 17
 # Features whose models together have less than this share of the posterior are not worth a place.
@@ -131,7 +133,7 @@ def build_library(
     limit : int
         Models that edits may evaluate, about.
     """
-    known = complete(problem, collected, limit)
+    known = complete(problem, collected, min(limit, max(NUMBERS // problem.x.shape[1], 1)))
     total = float(np.logaddexp.reduce(list(collected.values()))) if collected else 0.0
     for f, value in log_importance(collected).items():
         known[f] = max(value, known.get(f, -np.inf))
@@ -144,7 +146,7 @@ def _chosen(problem: FeatureProblem, known: Mapping[Feature, float], total: floa
     columns = [
         Feature.covariate(name) for name, column in zip(problem.names, problem.x, strict=True) if np.ptp(column) > 0.0
     ]
-    columns = [f for f in columns if f not in worth[:most]][: int(most * COVARIATE_SHARE)]
-    features = worth[: most - len(columns)] + columns
+    idle = [f for f in columns if f not in worth][: int(most * COVARIATE_SHARE)]
+    features = worth[: most - len(idle)] + idle
     share = np.exp(np.array([min(known.get(f, -np.inf) - total, 0.0) for f in features]))
     return Library(tuple(features), share)

@@ -94,7 +94,7 @@ def _batch_means(chains: Sequence[ReversibleChain], index: Mapping[Feature, int]
         inside = np.array(chain.means)
         for j, law in known:
             means[c, :, law] += inside[:, j]
-        for b, stays in enumerate(chain.stays):
+        for b, stays in enumerate(chain.stays[: len(chain.means)]):
             for f, steps in stays.items():
                 if f in index:
                     means[c, b, index[f]] += steps / chain.batch
@@ -166,13 +166,11 @@ def discovery_from(
     for f, p in evaluated.renormalised().items():
         if f in index:
             renormalised[index[f]] += p
-    steps = sum(chain.batch * len(chain.means) for chain in chains)
+    steps = int(np.sum([c.chain.record.sizes for c in chains]))
     tried = np.sum([c.chain.record.tried for c in chains], axis=0)
     held, table = int(laws.models.visits.sum()), laws.models
     shared = evaluated.shared_visits() - int(table.visits[table.chains >= 2].sum())
-    best = np.array(
-        [max(float(c.chain.store.log_posterior[: int(c.chain.store.num[COUNT])].max()), -np.inf) for c in chains]
-    )
+    best = np.array([c.best for c in chains])
     result = SamplerResult(
         algorithm="rgmjmcmc",
         exact=False,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
+from modejump.samplers.populations import Library, Populations, list_of, no_list
 from modejump.samplers.runner import MAX_BATCHES
 
 FEATURES = 1 << 16
@@ -39,6 +39,11 @@ GUEST_MODELS = 20_000
 # Share of flips that try the places of guests.
 GUEST_SHARE = 0.15
 MOST_COLUMNS = 4096
+# Models that a chain may recall: so many of the best at most, and none so far below the best.
+RECALLED = 1000
+RECALL_SPAN = 10.0
+# They are drawn by this power of their posterior: a little flatter, so that none is hard to leave.
+RECALL_POWER = 0.9
 KERNEL_WEIGHTS = {
     "flip": 0.50,
     "multi": 0.19,
@@ -49,96 +54,6 @@ KERNEL_WEIGHTS = {
     "jump-anneal": 0.0005,
     "jump-tempered": 0.0005,
 }
-
-
-@dataclass(frozen=True)
-class Populations:
-    """Settings of the populations of RGMJMCMC and of the moves between them.
-
-    Parameters
-    ----------
-    steps : int, optional
-        MJMCMC steps inside one population; default 100, and more for long columns, so that the fresh features of
-        the next population cost no more than the steps.
-    rate : float
-        Expected number of fresh features drawn for a population.
-    table : float
-        Share of fresh features that are edits of library features; the others come from the grammar.
-    moves : mapping of str to float, optional
-        Weights of the moves between populations: "none", "literal", "delayed", "small", "coupled", "edit".
-    kernels : mapping of str to float, optional
-        Weights of the MJMCMC kernels inside a population.
-    generated : int
-        Features that a population of a literal move tries to generate.
-    rho : float
-        Probability of a flip in the randomisation; 0 for one over the size of the population.
-    include : float
-        Probability of each library feature to be in the population of a coupled move.
-    search : int
-        Moves tried by one search.
-    """
-
-    steps: int | None = None
-    rate: float = 3.0
-    table: float = 0.7
-    moves: Mapping[str, float] | None = None
-    kernels: Mapping[str, float] | None = None
-    generated: int = 8
-    rho: float = 0.0
-    include: float = 0.5
-    search: int = 40
-
-    def __post_init__(self) -> None:
-        for kind, given, known in (
-            ("move between populations", self.moves, POPULATION_MOVES),
-            ("kernel", self.kernels, KERNELS),
-        ):
-            for name, weight in (given or {}).items():
-                if name not in known:
-                    raise InputError(f"{name!r} is not a {kind}; choose among {', '.join(known)}.")
-                if not 0 <= weight < np.inf:
-                    raise InputError(f"the weight of the {kind} {name!r} is {weight!r}; give a number of at least 0.")
-            if given is not None and not sum(given.values()) > 0:
-                raise InputError(f"all weights are zero; give at least one {kind} a positive weight.")
-        for name, low, high in (("table", 0, 1), ("rho", 0, 1), ("include", 0, 1)):
-            value = getattr(self, name)
-            if not low <= value < high or (name == "include" and value == 0):
-                raise InputError(f"{name} of the populations is {value!r}; give a probability below 1.")
-        if not 0 < self.rate <= 16:
-            raise InputError(f"rate of the populations is {self.rate!r}; give a number above 0 and at most 16.")
-        for name, least in (("steps", 1), ("generated", 0), ("search", 0)):
-            value = getattr(self, name)
-            if value is not None and (int(value) != value or value < least):
-                raise InputError(f"{name} of the populations is {value!r}; give a whole number of at least {least}.")
-
-    def length(self, places: int, rows: int) -> int:
-        """Steps inside a population of so many places and columns of so many rows."""
-        return int(self.steps) if self.steps is not None else max(100, int(self.rate * places * rows / 2000))
-
-    def cumulative(self) -> np.ndarray:
-        """Cumulative weights of the moves between populations."""
-        given = self.moves or DEFAULT_MOVES
-        weights = np.array([float(given.get(name, 0.0)) for name in POPULATION_MOVES])
-        return np.cumsum(weights / weights.sum())
-
-
-DEFAULT_MOVES = {"none": 0.75, "edit": 0.2, "small": 0.03, "coupled": 0.02}
-
-
-@dataclass(frozen=True, eq=False)
-class Library:
-    """The frozen features, with what warm-up thinks of them.
-
-    Attributes
-    ----------
-    features : tuple of Feature
-        Library features, by place.
-    importance : ndarray
-        Estimated inclusion probability of each.
-    """
-
-    features: tuple[Feature, ...]
-    importance: np.ndarray
 
 
 class ReversibleChain(FeatureTable):
@@ -258,6 +173,7 @@ class ReversibleChain(FeatureTable):
             int(self.settings.generated),
             float(self.settings.rho),
             float(self.settings.include),
+            no_list(places // 64),
         )
 
     def flip_table(self, inclusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -362,6 +278,11 @@ class ReversibleChain(FeatureTable):
         self.stays = merged
         self.batch *= 2
 
+    def guest_means(self, features: Sequence[Feature]) -> np.ndarray:
+        """Share of each batch during which each of these guests was in."""
+        rows = [[stays.get(f, 0.0) / self.batch for f in features] for stays in self.stays]
+        return np.array(rows).reshape(len(self.stays), len(features))
+
     def warm_up(self, steps: int) -> np.ndarray:
         """Steps that do not count; returns the library features' shares of them."""
         self.advance(steps)
@@ -375,6 +296,24 @@ class ReversibleChain(FeatureTable):
         """Flips try uncertain features more often."""
         threshold, alias = self.flip_table(inclusion)
         self.moves = self.moves._replace(threshold=threshold, alias=alias)
+
+    def recall(self, models: Collected) -> None:
+        """Freeze the list of models that the chain may recall: the best of those inside the library."""
+        position = {f: i for i, f in enumerate(self.library.features)}
+        inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
+        inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+        top = inside[0][1] if inside else 0.0
+        inside = [(m, v) for m, v in inside[:RECALLED] if v > top - RECALL_SPAN]
+        words = np.zeros((len(inside), self.chain.store.words.shape[1]), np.uint64)
+        hashes = np.zeros(len(inside), np.uint64)
+        for row, (model, _) in enumerate(inside):
+            for f in model:
+                words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
+                hashes[row] ^= self.data.zobrist[position[f]]
+        if inside:
+            weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
+            listed = list_of(words, hashes, weight / weight.sum())
+            self.between = self.between._replace(recalled=listed)
 
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""

@@ -10,16 +10,17 @@ from functools import partial
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.features.expression import Feature
+from modejump.features.expression import Feature, evaluate
 from modejump.kernels.rng import fresh_sequence
 from modejump.samplers.budget import Budget
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import STEPS as SEARCH_STEPS
 from modejump.samplers.gmjmcmc import Discovery, Finished, prime_search, search_features
-from modejump.samplers.laws import Collected
+from modejump.samplers.laws import Collected, same_laws
 from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library
 from modejump.samplers.outcome import discovery_from
-from modejump.samplers.reversible import Library, Populations, ReversibleChain
+from modejump.samplers.populations import Library, Populations
+from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
 
@@ -28,13 +29,15 @@ DEFAULT_POPULATIONS = 150
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
-# Rounds of learning; after the first half the library may still take in what they met.
+# Rounds of learning; after each but the last the library may still take in what they met.
 ROUNDS = 4
 LEARN_STEPS = 2_000
 # A library has room for so many features, however long their columns.
 LEAST_FEATURES = 16
 # Chains begin at models drawn from so many of the best.
 STARTS = 50
+# Of each chain so many of the best models are noted while it learns.
+NOTED = 500
 # A guest whose models hold this share of the posterior gets a place in the library while there is time.
 WORTH_A_PLACE = 1e-3
 # Bytes for the columns of the library and its guests, all chains together.
@@ -82,9 +85,15 @@ def rgmjmcmc(
     progress : callable, optional
         Called with (done, total, note).
     """
-    for name, value in (("chains", chains), ("workers", workers)):
-        if value < 1:
-            raise InputError(f"{name} is {value}; give at least 1.")
+    for name, value, least in (
+        ("chains", chains, 1),
+        ("workers", workers, 1),
+        ("search_steps", search_steps, 1),
+        ("distinct", distinct, 0),
+        ("edits", edits, 0),
+    ):
+        if value < least:
+            raise InputError(f"{name} is {value}; give at least {least}.")
     driver = _Driver(
         problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), edits, progress
     )
@@ -144,7 +153,8 @@ class _Driver:
             warmed = time.perf_counter()
             for chain in self.chains:
                 chain.batch = FIRST_BATCH
-            schedule = Schedule(self.chains, self._run_batches, self.progress, SEARCH_SHARE + LEARN_SHARE)
+            done = SEARCH_SHARE + LEARN_SHARE
+            schedule = Schedule(self.chains, self._run_batches, self.progress, done, self._law_means)
             try:
                 notes += schedule.sample(self.budget, begun)
                 self._until_distinct(schedule, distinct)
@@ -175,6 +185,23 @@ class _Driver:
         if self.pool:
             return list(self.pool.map(work, self.chains))
         return [work(chain) for chain in self.chains]
+
+    def _law_means(self) -> np.ndarray:
+        """Batch means of the laws: spellings with one column are put together, guests among them."""
+        library = self.chains[0].library.features
+        guests = sorted({f for chain in self.chains for stays in chain.stays for f in stays})
+        means = np.array([np.hstack([chain.means, chain.guest_means(guests)]) for chain in self.chains])
+        features = [*library, *guests]
+        alphas = self.chains[0].alphas_of(features)
+        table = dict(zip(self.problem.names, self.problem.x, strict=True))
+        columns = np.column_stack([evaluate(f, table, alphas) for f in features])
+        law_of = same_laws(features, columns, self.problem.basis.shape[0] > 0)
+        laws = sorted(set(law_of.values()))
+        index = {law: j for j, law in enumerate(laws)}
+        merged = np.zeros((*means.shape[:2], len(laws)))
+        for j, f in enumerate(features):
+            merged[:, :, index[law_of[f]]] += means[:, :, j]
+        return merged
 
     def _run_batches(self, count: int) -> None:
         self._each(partial(ReversibleChain.run_batches, count=count))
@@ -225,12 +252,21 @@ class _Driver:
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
                 chain.learn(learnt)
-            if i == ROUNDS // 2 - 1 and self._met_features_worth_a_place(library):
+            if i < ROUNDS - 1 and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
             self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+        self._note_models()
         for chain in self.chains:
+            chain.recall(self.collected)
             chain.forget_warmup()
+
+    def _note_models(self) -> None:
+        """Add what the chains met to what is known."""
+        for chain in self.chains:
+            chain.close()
+            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+            self.collected |= chain.best_library_models(NOTED)
 
     def _round(self, begun: float, i: int) -> list[np.ndarray]:
         if self.budget.seconds is None:
@@ -249,11 +285,8 @@ class _Driver:
         return list(total / steps)
 
     def _met_features_worth_a_place(self, library: Library) -> bool:
-        """Add what the chains met to what is known; whether a feature outside the library is worth a place."""
-        for chain in self.chains:
-            chain.close()
-            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
-            self.collected |= chain.best_library_models(STARTS)
+        """Whether a feature outside the library is worth a place, by all that the chains met."""
+        self._note_models()
         total = float(np.logaddexp.reduce(list(self.collected.values())))
         inside = set(library.features)
         outside: dict = {}

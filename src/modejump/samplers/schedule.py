@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from modejump.samplers.budget import Budget
-from modejump.samplers.diagnostics import monte_carlo_error
+from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
 from modejump.samplers.runner import MAX_BATCHES, Batched
 
 FIRST_BATCH = 500
@@ -31,12 +31,21 @@ class Schedule:
         Called with (done, total, note).
     begun_share : float
         Share of the progress that was there before sampling.
+    means : callable, optional
+        Batch means of shape (chains, batches, terms) that a wanted precision is judged by; default those that the
+        chains keep.
     """
 
     def __init__(
-        self, chains: Sequence[Batched], run: Callable[[int], None], progress: Progress, begun_share: float
+        self,
+        chains: Sequence[Batched],
+        run: Callable[[int], None],
+        progress: Progress,
+        begun_share: float,
+        means: Callable[[], np.ndarray] | None = None,
     ) -> None:
         self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
+        self.means = means or (lambda: np.array([chain.means for chain in chains]))
         self.began = time.perf_counter()
 
     def sample(self, budget: Budget, begun: float) -> list[str]:
@@ -91,8 +100,8 @@ class Schedule:
         while True:
             target = min(target, cap)
             self.sample_steps(target, cap)
-            means = np.array([chain.means for chain in self.chains])
-            reached = float(monte_carlo_error(means).max())
+            means = self.means()
+            reached = float(monte_carlo_error(means, split_r_hat(means, self.chains[0].batch)).max())
             if reached <= wanted:
                 return []
             if target >= cap:
