@@ -92,7 +92,7 @@ REFUSED = {
     "always_in position": (lambda: fit(always_in=[12]), "always_in names column 12"),
     "always_in in a group": (lambda: fit(always_in=["a"], groups={"g": ["a", "b"]}), "name the group"),
     "all always in": (lambda: fit(always_in=list("abcdf")), "nothing to select"),
-    "family": (lambda: fit(family="poisson"), "only 'gaussian'"),
+    "family": (lambda: fit(family="weibull"), "family 'weibull' does not exist"),
     "group": (lambda: fit(groups={"g": ["a", "zzz"]}), "group 'g' names column 'zzz'"),
     "group and formula": (
         lambda: BGLMRegressor(groups={"g": ["a"]}).fit_formula("y ~ a", covariates().assign(y=1.0)),
@@ -234,7 +234,7 @@ COMMANDS = {
     "weights": ("fit numeric.csv --target y --weights z", "--weights 'z' is not a column"),
     "negative weights": ("fit weights.csv --target y --weights w", "sample_weight is negative"),
     "algorithm": ("fit numeric.csv --target y --algorithm mcmc", "algorithm 'mcmc' does not exist"),
-    "family": ("fit numeric.csv --target y --family poisson", "only 'gaussian'"),
+    "family": ("fit numeric.csv --target y --family weibull", "family 'weibull' does not exist"),
     "coefficient prior": ("fit numeric.csv --target y --coef-prior jsz", "jzs"),
     "parameter": ("fit numeric.csv --target y --coef-prior g=-1", "g"),
     "parameter too many": ("fit numeric.csv --target y --coef-prior bic=2", "takes no parameter"),

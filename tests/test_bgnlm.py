@@ -437,7 +437,7 @@ def test_constant_columns_are_told():
 
 
 BAD = {
-    "family": ({"family": "poisson"}, "'poisson'"),
+    "family": ({"family": "weibull"}, "'weibull'"),
     "exact algorithms": ({"algorithm": "enumerate"}, "fixed list of terms.*BGLMRegressor"),
     "mjmcmc": ({"algorithm": "mjmcmc"}, "fixed list of terms.*BGLMRegressor"),
     "unknown algorithm": ({"algorithm": "magic"}, "does not exist"),

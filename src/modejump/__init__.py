@@ -35,6 +35,8 @@ _HOME = {
     "BernoulliPrior": "modejump.priors.models",
     "BetaBinomialPrior": "modejump.priors.models",
     "ComplexityPrior": "modejump.priors.complexity",
+    "OwnLikelihood": "modejump.likelihoods.own",
+    "BatchLikelihood": "modejump.likelihoods.batch",
     "Problem": "modejump.problem",
     "Budget": "modejump.samplers.budget",
     "InputError": "modejump.errors",
@@ -48,6 +50,7 @@ __all__ = [
     "BGNLMClassifier",
     "BGNLMRegressor",
     "BIC",
+    "BatchLikelihood",
     "BernoulliPrior",
     "BetaBinomialPrior",
     "BetaPrime",
@@ -64,6 +67,7 @@ __all__ = [
     "Jeffreys",
     "KnownVariance",
     "ModejumpWarning",
+    "OwnLikelihood",
     "Problem",
     "Robust",
     "Space",
@@ -82,6 +86,8 @@ if TYPE_CHECKING:
     from modejump.features.expression import Feature
     from modejump.features.space import Space
     from modejump.features.transforms import transforms
+    from modejump.likelihoods.batch import BatchLikelihood
+    from modejump.likelihoods.own import OwnLikelihood
     from modejump.priors.coefficients import (
         AIC,
         BIC,

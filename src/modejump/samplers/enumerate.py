@@ -11,6 +11,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.kernels.gray import traverse_glm
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
+from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.glm import new_glm_work
 from modejump.problem import Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
@@ -51,6 +52,8 @@ def enumerate_models(
     # Fits take longer: smaller tasks keep all threads busy to the end.
     split = max(0, min(k - (_TASK_TERMS if problem.family.name == "gaussian" else _FITTED_TERMS), 12))
     keep = min(top, 2 ** min(k, 40))
+    if isinstance(problem.family, BatchLikelihood):
+        problem.family.score_all(workers=workers)
     # Compile first, so that no clock counts it: no model is as small as this.
     _visit(data, 0, 0, -1, new_tally(k, 1))
     started = time.perf_counter()
