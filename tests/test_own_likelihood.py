@@ -292,7 +292,9 @@ def test_exceptions_come_out_of_the_samplers(family: Any, workers: int):
         lambda: mjmcmc(problem, chains=2, workers=workers, budget=Budget(steps=2000)),
     )
     for call in calls:
-        with pytest.raises(LikelihoodError, match=r"of the model \(x\d, x\d, x\d\).* failed with .*too wide") as caught:
+        with pytest.raises(
+            LikelihoodError, match=r"of (the model|one of the \d+ models).* failed with .*too wide"
+        ) as caught:
             call()
         assert type(caught.value.__cause__) in (ValueError, ZeroDivisionError)
         assert isinstance(caught.value, InputError)
@@ -313,7 +315,8 @@ def test_an_interruption_stays_one():
     asked = itertools.count()
 
     def score(models: list[tuple[str, ...]]) -> list[float]:
-        if next(asked) == 20:
+        # The first call is for the base model, the next ones are an enumeration's batches.
+        if next(asked) == 1:
             raise KeyboardInterrupt
         return [0.0] * len(models)
 

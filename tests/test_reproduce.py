@@ -1,7 +1,6 @@
 """The papers' experiments: detection arithmetic, published figures, and the command that repeats them."""
 
 import json
-import sys
 import types
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from modejump.experiments.reproduce import Trial, reproduce, run_key, run_seed
 from modejump.features.expression import Feature
 from modejump.kernels.archive import DISTINCT
 from modejump.samplers.budget import Budget
+from modejump.samplers.library import EVALUATIONS
 
 KEYS = {
     "experiment", "protocol", "algorithm", "threads", "runs", "power", "power_low", "power_high", "fp", "fdr",
@@ -210,7 +210,7 @@ def test_reversible_sampler_is_called_with_the_papers_budget(planets, monkeypatc
         result = types.SimpleNamespace(exact=False, batch_means=means, batch_length=10, renormalised=np.array([0.9]))
         return types.SimpleNamespace(laws=laws, result=result)
 
-    monkeypatch.setitem(sys.modules, "modejump.samplers.rgmjmcmc", types.SimpleNamespace(rgmjmcmc=rgmjmcmc))
+    monkeypatch.setattr(effort, "rgmjmcmc", rgmjmcmc)
     seed = np.random.SeedSequence(1)
     found = find_laws(problem, "rgmjmcmc", 4, Effort.parse("paper", 10_000), seed)
     assert isinstance(found, Found)
@@ -218,9 +218,11 @@ def test_reversible_sampler_is_called_with_the_papers_budget(planets, monkeypatc
     np.testing.assert_allclose(found.probability, 0.4)
     np.testing.assert_allclose(found.renormalised, 0.9)
     find_laws(problem, "rgmjmcmc", 4, Effort.parse("seconds=2", 10_000), seed)
-    common = {"chains": 4, "workers": 1, "seed": seed}
-    assert calls[0] == {**common, "budget": Budget(warmup=5_000, steps=5_000), "distinct": 10_000}
-    assert calls[1] == {**common, "budget": Budget(seconds=2.0), "distinct": 0}
+    common = {"chains": 4, "workers": 1, "seed": seed, "search_steps": 250}
+    # Half of the distinct models that the budget allows may complete the library.
+    paper = {"budget": Budget(warmup=5_000, steps=5_000), "distinct": 10_000, "edits": 20_000}
+    assert calls[0] == {**common, **paper}
+    assert calls[1] == {**common, "budget": Budget(seconds=2.0), "distinct": 0, "edits": EVALUATIONS}
 
 
 def test_command_prints_a_table_of_80_columns(no_ceiling, tmp_path, monkeypatch, capsys):

@@ -146,7 +146,8 @@ def _chosen(problem: FeatureProblem, known: Mapping[Feature, float], total: floa
     columns = [
         Feature.covariate(name) for name, column in zip(problem.names, problem.x, strict=True) if np.ptp(column) > 0.0
     ]
-    idle = [f for f in columns if f not in worth][: int(most * COVARIATE_SHARE)]
-    features = worth[: most - len(idle)] + idle
+    columns.sort(key=lambda f: (-known.get(f, -np.inf), f.text))
+    columns = columns[: int(most * COVARIATE_SHARE)]
+    features = [f for f in worth if f not in columns][: most - len(columns)] + columns
     share = np.exp(np.array([min(known.get(f, -np.inf) - total, 0.0) for f in features]))
     return Library(tuple(features), share)

@@ -158,7 +158,8 @@ class SamplerResult:
         shared. NaN with one chain, without frequencies, and where nobody counted the chains of each model.
         """
         independent = 0 if self.batch_means is None else len(self.batch_means)
-        if not self.counted or independent < 2 or not self.models.chains.any():
+        told = self.models.chains.any() or self.forgotten_visits >= self.steps
+        if not self.counted or independent < 2 or not told:
             return float("nan")
         shared = self.models.visits[self.models.chains >= 2].sum() + self.forgotten_shared
         return float((self.steps - shared) / self.steps)
