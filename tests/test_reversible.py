@@ -468,6 +468,7 @@ def test_a_small_table_of_edits_does_not_change_the_law(monkeypatch: pytest.Monk
 def test_counts_of_moves_and_populations() -> None:
     experiment = experiment_of("canonical")
     chain = experiment.chain(8500, SETTINGS)
+    chain.recall(experiment.recalled)
     chain.advance(60_000)
     tried, populations = chain.between.tried, int(chain.guests.num[POPULATIONS])
     between = int(tried[1:, PROPOSED].sum())

@@ -40,7 +40,9 @@ ROOF = "the package itself"
 VERSION = (PACKAGE, "__version__")  # the one thing of the roof that every room may read
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms} | {ROOF: len(LAYERS)}
 
-NUMERIC_CORE = {"errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "problem", "kernels", "samplers"}
+NUMERIC_CORE = {
+    "errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "problem", "kernels", "samplers",
+}  # fmt: skip
 CORE_LIBRARIES = {"numpy", "scipy", "numba"}
 
 MODULE_LINES = 500
