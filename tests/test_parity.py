@@ -158,7 +158,7 @@ def roomy_chain(problem: Problem, models: int = FIRST_CAPACITY) -> Chain:
     """A chain with room for the largest model."""
     chain = new_chain(problem, new_stream(np.random.SeedSequence(1)), models)
     while len(chain.state.cols) < problem.n_columns + chain.work.products.shape[0]:
-        chain = with_more_room(chain)
+        chain = with_more_room(chain, problem.data.glm)
     return chain
 
 
@@ -575,7 +575,7 @@ def test_scout_meets_models_in_the_twins_order(case: str) -> None:
     start = np.zeros(problem.n_terms, np.uint8)
     grown = 0
     while expand(problem.data, chain, heap, heap_size, start, wanted) != DONE:
-        chain = with_more_room(chain)
+        chain = with_more_room(chain, problem.data.glm)
         grown += 1
     target = twin.Target(problem)
     met = [twin.mask_of(words) for words in chain.store.words[: int(chain.store.num[COUNT])]]

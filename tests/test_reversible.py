@@ -473,5 +473,6 @@ def test_counts_of_moves_and_populations() -> None:
     tried, populations = chain.between.tried, int(chain.guests.num[POPULATIONS])
     between = int(tried[1:, PROPOSED].sum())
     assert chain.chain.record.tried[:, 0].sum() + between == 60_000
-    assert SETTINGS.steps * (populations - 1) < 60_000 - between <= SETTINGS.steps * populations
+    # The last population may have begun without a step inside it.
+    assert SETTINGS.steps * (populations - 1) <= 60_000 - between <= SETTINGS.steps * populations
     assert (tried[1:, PROPOSED] >= tried[1:, MOVED]).all() and (tried[1:, MOVED] > 0).all()

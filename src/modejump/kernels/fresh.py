@@ -269,7 +269,10 @@ def spread_edits(features, declared, parents, weight, table, probability):
             node, _ = find_node(ar, f, number)
             for operator in range(INSERT, WRAP + 1):
                 most += _choices(ar, space, operator, node)
-        if found + most > len(table) or ar.num[COUNT] + most * (ar.depth[f] + 2) > len(probability):
+        # Each edit makes a few features, and each of them has at most as many children as f has nodes.
+        made_most = most * (ar.depth[f] + 2)
+        crowded = ar.num[CHILDREN] + made_most * (ar.nodes[f] + 1) > 3 * len(ar.child) // 4
+        if found + most > len(table) or ar.num[COUNT] + made_most > len(probability) or crowded:
             return found, at
         for number in range(ar.nodes[f]):
             node, length = find_node(ar, f, number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.features.arena import CHILDREN, MAX_CHILDREN, truncate
+from modejump.features.arena import CHILDREN, MAX_CHILDREN, Arena, truncate
 from modejump.features.arena import COUNT as FEATURES
 from modejump.features.columns import settle_alphas
 from modejump.handle import handle
@@ -38,6 +38,13 @@ from modejump.kernels.store import COUNT as STORED
 DONE, WANT_STORE, WANT_FEATURES, WANT_LOG = range(4)
 # Features that one population with its moves may make.
 FEATURE_RESERVE = 4096
+CHILD_RESERVE = 4 * FEATURE_RESERVE + MAX_CHILDREN
+
+
+def has_room(arena: Arena) -> bool:
+    """Whether a table of features has room for the next population."""
+    features = arena.num[FEATURES] + FEATURE_RESERVE <= len(arena.kind)
+    return bool(features and arena.num[CHILDREN] + CHILD_RESERVE <= len(arena.child))
 
 
 @kernel
@@ -45,8 +52,7 @@ def _wants(ch, ar, pop, guests, reserve):
     """What has to be renewed before the next population; DONE where nothing has."""
     if ch.store.num[STORED] + reserve > len(ch.store.log_posterior):
         return WANT_STORE
-    children = FEATURE_RESERVE * 4 + MAX_CHILDREN
-    if ar.num[FEATURES] + FEATURE_RESERVE > len(ar.kind) or ar.num[CHILDREN] + children > len(ar.child):
+    if ar.num[FEATURES] + FEATURE_RESERVE > len(ar.kind) or ar.num[CHILDREN] + CHILD_RESERVE > len(ar.child):
         return WANT_FEATURES
     if guests.num[LOGGED] + 3 * len(pop.feature) > len(guests.log_feature):
         return WANT_LOG

@@ -16,7 +16,17 @@ from modejump.kernels.fresh import Fresh, spread_edits
 from modejump.kernels.guests import ARENA_MARK, CHILD_MARK, FROZEN, LOGGED, MARK, Guests
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.population_moves import POPULATION_MOVES, Between
-from modejump.kernels.reversible import DONE, WANT_FEATURES, WANT_STORE, cut, finish, furnish, sample, settle_numbers
+from modejump.kernels.reversible import (
+    DONE,
+    WANT_FEATURES,
+    WANT_STORE,
+    cut,
+    finish,
+    furnish,
+    has_room,
+    sample,
+    settle_numbers,
+)
 from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import ENTRY, new_state, new_work
 from modejump.kernels.store import COUNT as STORED
@@ -326,6 +336,7 @@ class ReversibleChain(FeatureTable):
         self.archive.visits[:] = 0
         self.archive.num[ARCHIVE_FORGOTTEN] = 0
         self.guest_models = {m: (value, 0) for m, (value, _) in self.guest_models.items()}
+        self.forgotten = 0
 
     def _grow_store(self, reserve: int) -> None:
         """Called between two populations only: entries keep their order, and those of guests are gone."""
@@ -353,6 +364,11 @@ class ReversibleChain(FeatureTable):
         self.population.feature[places] = self.numbers(kept)
         num = self.guests.num
         num[ARENA_MARK], num[CHILD_MARK] = self.arena.num[COUNT], self.arena.num[CHILDREN]
+        if not has_room(self.arena):
+            raise InputError(
+                "the features of the library are too wide for the sampler's table; give the space a smaller width or "
+                "complexity."
+            )
 
     def collect(self) -> None:
         """Take over the archive of models with guests."""
