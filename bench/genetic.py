@@ -12,7 +12,8 @@ from modejump.experiments import simulate_planets
 from modejump.features.space import Space
 from modejump.features.transforms import transforms
 from modejump.kernels.archive import EVALUATED
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.gmjmcmc import PATIENCE, STEPS, feature_problem
 
 

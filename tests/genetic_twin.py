@@ -46,7 +46,8 @@ from modejump.handle import handle
 from modejump.kernels.population import admit, relist, vacate
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Problem
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
 
 compiled = njit(nogil=True, error_model="numpy")
 

@@ -25,7 +25,8 @@ from modejump.priors.coefficients import KnownVariance
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers import genetic
 from modejump.samplers.budget import Budget
-from modejump.samplers.genetic import COLUMN_BYTES, FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import COLUMN_BYTES, GeneticChain
 from modejump.samplers.gmjmcmc import STEPS, Discovery, feature_problem, gmjmcmc
 
 NAMES = ("x1", "x2", "x3", "x4")

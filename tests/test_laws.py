@@ -13,7 +13,8 @@ from modejump.features.space import Space
 from modejump.kernels.evaluate import evaluate_member
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers import laws as laws_module
-from modejump.samplers.genetic import SPAN, FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import SPAN
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.laws import laws_from, leading, same_laws
 

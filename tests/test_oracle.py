@@ -30,7 +30,8 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import BernoulliPrior
 from modejump.problem import Problem
 from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.laws import laws_from, same_laws
 

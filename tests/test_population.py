@@ -16,7 +16,8 @@ from modejump.priors import COEF_PRIORS
 from modejump.priors.coefficients import KnownVariance
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers import genetic
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.gmjmcmc import feature_problem
 
 NAMES = ("x", "y", "z", "w")

@@ -28,7 +28,7 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.mjmcmc import mjmcmc
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import beta
 
 from modejump.features.expression import Feature, evaluate
-from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
 LEVEL = 0.95

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,9 @@ from modejump.features.expression import Feature
 from modejump.kernels.archive import DISTINCT
 from modejump.posterior import Posterior
 from modejump.samplers.budget import Budget
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
-from modejump.samplers.gmjmcmc import gmjmcmc
-from modejump.samplers.laws import Collected, laws_from
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
+from modejump.samplers.gmjmcmc import Finished, gmjmcmc, merged_discovery
 from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 
@@ -106,8 +106,9 @@ def find_laws(
     """
     if algorithm == "gmjmcmc" and effort.seconds is None:
         # One chain after the other: each is put away before the next one takes its memory.
-        return _merged(problem, (_paper_chain(problem, effort.distinct, s) for s in seed.spawn(threads)))
-    if algorithm == "gmjmcmc":
+        finished = [Finished.of(_paper_chain(problem, effort.distinct, s)) for s in seed.spawn(threads)]
+        outcome = merged_discovery(problem, finished, 0.0)
+    elif algorithm == "gmjmcmc":
         outcome = gmjmcmc(problem, chains=threads, budget=Budget(seconds=effort.seconds), workers=1, seed=seed)
     else:
         if effort.seconds is None:
@@ -133,7 +134,9 @@ def find_laws(
 def prime(problem: FeatureProblem, algorithm: str) -> None:
     """Compile what a run needs, so that no clock counts it and no two threads do it at once."""
     if algorithm == "gmjmcmc":
-        _merged(problem, [_paper_chain(problem, 0, np.random.SeedSequence(0), populations=1)])
+        merged_discovery(
+            problem, [Finished.of(_paper_chain(problem, 0, np.random.SeedSequence(0), populations=1))], 0.0
+        )
     else:
         rgmjmcmc(problem, chains=1, budget=Budget(warmup=POPULATION_STEPS, steps=100), workers=1, seed=0)
 
@@ -152,18 +155,4 @@ def _paper_chain(
         if chain.archive.num[DISTINCT] >= distinct:
             break
         chain.run(1)
-    chain.collect()
     return chain
-
-
-def _merged(problem: FeatureProblem, chains: Iterable[GeneticChain]) -> Found:
-    """Renormalised estimates over the distinct models of all chains."""
-    collected: Collected = {}
-    alphas: dict[Feature, np.ndarray] = {}
-    for chain in chains:
-        collected |= chain.collected
-        alphas |= chain.alphas
-    laws = laws_from(problem, collected, alphas)
-    weight = np.exp(laws.models.log_posterior - laws.models.log_posterior[0])
-    inclusion = (weight / weight.sum()) @ laws.models.membership(len(laws.features))
-    return Found(laws.features, inclusion, inclusion, laws.alphas)

@@ -16,7 +16,7 @@ from modejump.experiments.spaces import FeatureColumns, enumerate_features, feat
 from modejump.features.expression import Feature
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian import log_marginal
-from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
 
 MOST_MODELS = 2_000_000
 # Models whose columns are gathered at once.

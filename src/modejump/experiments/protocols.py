@@ -15,7 +15,7 @@ from modejump.features.space import Space
 from modejump.features.transforms import transforms
 from modejump.priors.coefficients import CoefPrior, Jeffreys, KnownVariance
 from modejump.priors.complexity import ComplexityPrior
-from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import feature_problem
 
 PROTOCOLS = ("text", "script")

@@ -17,7 +17,7 @@ from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.features.transforms import transforms as registry
 from modejump.problem import BASE_TOLERANCE
-from modejump.samplers.genetic import FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
 # Beyond this a space is no longer small.

@@ -12,7 +12,7 @@ from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.jump import mode_jump
 from modejump.kernels.moves import JUMP_GREEDY, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.rng import uniform
+from modejump.kernels.rng import draw_cumulative
 from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 
@@ -138,12 +138,7 @@ def step(which, data, ch, moves):
 @kernel
 def draw_kernel(moves, rng):
     """A kernel of the mixture, whatever the state."""
-    u = uniform(rng)
-    which = 0
-    cumulative = moves.cumulative
-    while which < len(cumulative) - 1 and u >= cumulative[which]:
-        which += 1
-    return which
+    return draw_cumulative(rng, moves.cumulative)
 
 
 @kernel

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.features.arena import COUNT
-from modejump.features.columns import column_into, settle_alphas
 from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.fresh import next_edit
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.population import dot_rows, feature_weight, standardise
+from modejump.kernels.population import column_at, dot_rows, weigh
 from modejump.kernels.state import SIZE
 
 # Features that the edits of one feature may make besides themselves.
@@ -21,20 +20,14 @@ _SPARE = 1024
 @kernel
 def _seat(data, ar, pool, pop, st, place, f):
     """Column of f at a place, and its Gram row beside the model's members; False where it has no column."""
-    if not settle_alphas(ar, pool, f, pool.projections):
-        return False
-    column_into(ar, pool, f, np.int64(0))
-    if not standardise(pop, pool.scratch, place):
+    if not column_at(ar, pool, pop, place, f):
         return False
     z, gram = pop.z, data.gram
     for i in range(st.num[SIZE]):
         j = st.order[i]
         gram[place, j] = dot_rows(z, place, z, j)
         gram[j, place] = gram[place, j]
-    gram[place, place] = 1.0
-    data.corr[place] = dot_rows(z, place, pop.target, np.int64(0))
-    data.zobrist[place] = ar.key[f]
-    data.prior.log_weight[place] = feature_weight(ar, pop, f)
+    weigh(data, ar, pop, place, f)
     return True
 
 

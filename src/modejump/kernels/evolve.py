@@ -23,7 +23,7 @@ from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population import admit, relist, vacate
-from modejump.kernels.rng import below, uniform
+from modejump.kernels.rng import below, draw_cumulative, uniform
 from modejump.kernels.state import clear_model
 from modejump.kernels.store import COUNT, EVALUATED, FORGOTTEN
 
@@ -106,15 +106,11 @@ def _present(pop, f):
 @kernel
 def _renew(data, ar, pool, pop, gen, space, rng):
     """Fill the empty places; a candidate that is present or dependent is drawn again."""
-    cumulative = space.cumulative
     for place in range(len(pop.feature)):
         if pop.feature[place] >= 0:
             continue
         for _ in range(20):
-            u = uniform(rng)
-            operator = 0
-            while operator < len(cumulative) - 1 and u >= cumulative[operator]:
-                operator += 1
+            operator = draw_cumulative(rng, space.cumulative)
             f = _propose_feature(ar, pop, gen, space, rng, operator)
             gen.tried[operator, 0] += 1
             if f < 0 or not within_limits(ar, space, f) or _present(pop, f):

@@ -10,20 +10,8 @@ import numpy as np
 from modejump.handle import handle
 from modejump.jit import entry, kernel
 from modejump.kernels.evaluate import NEG_INF, factorise
-from modejump.kernels.traverse import RESCALE_AT, admissible_model, keep_best
+from modejump.kernels.traverse import RESCALE_AT, admissible_model, keep_best, rescale
 from modejump.likelihoods.laplace import glm_marginal
-
-
-@kernel
-def _rescale(tally, reference):
-    """Move the reference of all running sums."""
-    factor = np.exp(tally.total[2] - reference)
-    for t in range(len(tally.inclusion)):
-        tally.inclusion[t] *= factor
-    for t in range(len(tally.sizes)):
-        tally.sizes[t] *= factor
-    tally.total[0] *= factor
-    tally.total[2] = reference
 
 
 @kernel
@@ -32,7 +20,7 @@ def _count(tally, value, model, size):
     if value > tally.top_bar[0]:
         keep_best(tally, value, model)
     if value - tally.total[2] > RESCALE_AT:
-        _rescale(tally, value)
+        rescale(tally, value)
     weight = np.exp(value - tally.total[2])
     inclusion = tally.inclusion
     for t in range(len(inclusion)):

@@ -16,14 +16,14 @@ import numpy as np
 
 from modejump.features.arena import CHILDREN, COUNT, COVARIATE
 from modejump.features.arena import truncate as truncate_arena
-from modejump.features.columns import column_into, remember, settle_alphas
+from modejump.features.columns import remember
 from modejump.jit import kernel
 from modejump.kernels.archive import BAR, keep, note_seen
 from modejump.kernels.archive import FORGOTTEN as ARCHIVE_FORGOTTEN
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.fresh import Fresh, draw_fresh, log_fresh
 from modejump.kernels.neighbour import here
-from modejump.kernels.population import EMPTY_WEIGHT, dot_rows, feature_weight, standardise
+from modejump.kernels.population import EMPTY_WEIGHT, column_at, dot_rows, weigh
 from modejump.kernels.rng import uniform
 from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE
 from modejump.kernels.store import COUNT as STORED
@@ -105,20 +105,14 @@ def free_place(pop, guests):
 @kernel
 def fill_place(data, ar, pool, pop, place, f):
     """Column, Gram row and key of f at a free place; False where its column is not finite or constant."""
-    if not settle_alphas(ar, pool, f, pool.projections):
-        return False
-    column_into(ar, pool, f, np.int64(0))
-    if not standardise(pop, pool.scratch, place):
+    if not column_at(ar, pool, pop, place, f):
         return False
     z, gram, features = pop.z, data.gram, pop.feature
     for j in range(len(features)):
         dot = dot_rows(z, place, z, j) if features[j] >= 0 else 0.0
         gram[place, j] = dot
         gram[j, place] = dot
-    gram[place, place] = 1.0
-    data.corr[place] = dot_rows(z, place, pop.target, np.int64(0))
-    data.zobrist[place] = ar.key[f]
-    data.prior.log_weight[place] = feature_weight(ar, pop, f)
+    weigh(data, ar, pop, place, f)
     features[place] = f
     return True
 

@@ -123,12 +123,27 @@ def feature_weight(ar, pop, f):
 
 
 @kernel
-def admit(data, ar, pool, pop, place, f):
-    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
+def column_at(ar, pool, pop, place, f):
+    """Standardised column of f at a place; False where it is not finite or constant."""
     if not settle_alphas(ar, pool, f, pool.projections):
         return False
     column_into(ar, pool, f, np.int64(0))
-    if not standardise(pop, pool.scratch, place):
+    return standardise(pop, pool.scratch, place)
+
+
+@kernel
+def weigh(data, ar, pop, place, f):
+    """What the problem knows of the feature at a place besides its Gram row: response, prior weight, key."""
+    data.gram[place, place] = 1.0
+    data.corr[place] = dot_rows(pop.z, place, pop.target, np.int64(0))
+    data.prior.log_weight[place] = feature_weight(ar, pop, f)
+    data.zobrist[place] = ar.key[f]
+
+
+@kernel
+def admit(data, ar, pool, pop, place, f):
+    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
+    if not column_at(ar, pool, pop, place, f):
         return False
     z, row, features = pop.z, pop.row, pop.feature
     for j in range(len(features)):
@@ -139,10 +154,7 @@ def admit(data, ar, pool, pop, place, f):
     for j in range(len(features)):
         gram[place, j] = row[j]
         gram[j, place] = row[j]
-    gram[place, place] = 1.0
-    data.corr[place] = dot_rows(z, place, pop.target, np.int64(0))
-    data.prior.log_weight[place] = feature_weight(ar, pop, f)
-    data.zobrist[place] = ar.key[f]
+    weigh(data, ar, pop, place, f)
     features[place] = f
     if ar.kind[f] != COVARIATE:
         remember(pool, f)

@@ -31,9 +31,9 @@ from modejump.kernels.guests import invite, plain_value, send_away, welcome
 from modejump.kernels.jump import distance, search
 from modejump.kernels.moves import JUMP_GREEDY, accept
 from modejump.kernels.neighbour import here, neighbour
-from modejump.kernels.rng import below, draw_alias, uniform
-from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all, refresh, toggle
-from modejump.kernels.store import first_slot
+from modejump.kernels.rng import below, draw_alias, draw_cumulative, uniform
+from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all, refresh, toggle_to
+from modejump.kernels.store import first_slot, probe
 
 NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT, RECALL = range(7)
 POPULATION_MOVES = ("none", "literal", "delayed", "small", "coupled", "edit", "recall")
@@ -44,7 +44,7 @@ FREE_MEMBERS = 2
 
 
 class Recalled(NamedTuple):
-    """The frozen list of models that a chain may recall, all inside the library."""
+    """The frozen list of models that a chain may recall, all inside the library; indexed as a ``ModelStore`` is."""
 
     words: np.ndarray  # uint64 (R, W)
     hash: np.ndarray  # uint64 (R,)
@@ -138,11 +138,7 @@ def _draw_parent(pop, between, st, m, rng):
 @kernel
 def _generate(ar, pop, between, space, st, m, rng):
     """A feature made from those of the population by one of the operators, -1 where the draw is void."""
-    u = uniform(rng)
-    cumulative = space.cumulative
-    operator = 0
-    while operator < len(cumulative) - 1 and u >= cumulative[operator]:
-        operator += 1
+    operator = draw_cumulative(rng, space.cumulative)
     if operator == MUTATION or m == 0:
         return covariate(ar, below(rng, space.n_columns))
     f = _draw_parent(pop, between, st, m, rng)
@@ -321,44 +317,17 @@ def index_models(hashes, slots):
 
 
 @kernel
-def _in_list(recalled, st):
-    """Number of the state's model in the list, -1 where it is not there."""
-    if len(recalled.hash) == 0:
-        return np.int64(-1)
-    index, key, words = recalled.slots, st.hash[0], recalled.words
-    at = first_slot(key, len(index))
-    while index[at] != 0:
-        m = np.int64(index[at] - 1)
-        if recalled.hash[m] == key:
-            same = True
-            for w in range(len(st.words)):
-                if words[m, w] != st.words[w]:
-                    same = False
-            if same:
-                return m
-        at = (at + np.uint64(1)) & np.uint64(len(index) - 1)
-    return np.int64(-1)
-
-
-@kernel
 def recall_move(data, ch, between):
     """Go to a model of the list; True where the model changed."""
     st, forward, recalled = ch.state, ch.forward, between.recalled
-    old = _in_list(recalled, st)
+    old = probe(recalled, st.hash[0], st.words)
     if old < 0:
         return False
     new = draw_alias(ch.rng, recalled.threshold, recalled.alias)
     if new == old:
         return False
     copy_state(st, forward)
-    for w in range(len(st.words)):
-        diff = st.words[w] ^ recalled.words[new, w]
-        t = 64 * w
-        while diff != 0:
-            if diff & np.uint64(1):
-                toggle(data, forward, t)
-            diff >>= np.uint64(1)
-            t += 1
+    toggle_to(data, forward, recalled.words, new)
     refresh(data, forward, ch.work)
     forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
     log_target = forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]

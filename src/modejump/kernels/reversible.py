@@ -30,7 +30,7 @@ from modejump.kernels.guests import (
 )
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.population_moves import NONE, move_between
-from modejump.kernels.rng import uniform
+from modejump.kernels.rng import draw_cumulative
 from modejump.kernels.state import LOG_POSTERIOR, PLACED
 from modejump.kernels.store import COUNT as STORED
 
@@ -70,20 +70,10 @@ def _clean(data, ch, ar, pop, guests, between, archive):
 
 
 @kernel
-def _draw_move(between, rng):
-    """A move between populations, whatever the model."""
-    u = uniform(rng)
-    cumulative = between.cumulative
-    kind = np.int64(0)
-    while kind < len(cumulative) - 1 and u >= cumulative[kind]:
-        kind += 1
-    return kind
-
-
-@kernel
 def _turn(data, ch, moves, ar, pool, pop, guests, between, space, archive):
     """From one population to the next; returns the number of steps that were made on the way."""
-    kind = _draw_move(between, ch.rng)
+    # Whatever the model.
+    kind = draw_cumulative(ch.rng, between.cumulative)
     made = 0
     if kind != NONE:
         move_between(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive)

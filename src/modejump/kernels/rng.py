@@ -56,6 +56,16 @@ def below(s, m):
 
 
 @kernel
+def draw_cumulative(s, cumulative):
+    """An index by cumulative weights, of which there are few."""
+    u = uniform(s)
+    at = np.int64(0)
+    while at < len(cumulative) - 1 and u >= cumulative[at]:
+        at += 1
+    return at
+
+
+@kernel
 def draw_alias(s, threshold, alias):
     """An index from the distribution behind an alias table (see ``alias_table``)."""
     u = uniform(s) * len(threshold)

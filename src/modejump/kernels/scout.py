@@ -14,7 +14,7 @@ from modejump.jit import entry, kernel
 from modejump.kernels.chain import DONE, WANT_ROOM
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, refresh, toggle
+from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, refresh, toggle_to
 from modejump.kernels.store import COUNT
 
 
@@ -56,15 +56,8 @@ def _pop(heap, size, values):
 @kernel
 def _go_to(data, ch, e):
     """Move the state to a stored model."""
-    st, words = ch.state, ch.store.words
-    for w in range(words.shape[1]):
-        diff = words[e, w] ^ st.words[w]
-        t = 64 * w
-        while diff != 0:
-            if diff & np.uint64(1):
-                toggle(data, st, t)
-            diff >>= np.uint64(1)
-            t += 1
+    st = ch.state
+    toggle_to(data, st, ch.store.words, e)
     refresh(data, st, ch.work)
     st.val[LOG_POSTERIOR] = ch.store.log_posterior[e]
     st.num[ENTRY] = e

@@ -117,6 +117,19 @@ def toggle(data, st, t):
 
 
 @kernel
+def toggle_to(data, st, words, row):
+    """Flip the terms in which the model differs from the one in a row of ``words``; the inverse is the caller's."""
+    for w in range(words.shape[1]):
+        diff = words[row, w] ^ st.words[w]
+        t = 64 * w
+        while diff != 0:
+            if diff & np.uint64(1):
+                toggle(data, st, t)
+            diff >>= np.uint64(1)
+            t += 1
+
+
+@kernel
 def gather(data, st, work):
     """Columns of the model in natural order; returns their number, or -1 beyond capacity."""
     k = 0

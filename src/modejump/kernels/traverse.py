@@ -217,18 +217,17 @@ def keep_best(tally, value, model):
 
 
 @kernel
-def _rescale(tally, st, level, reference):
-    """Move the reference of all running sums, those of the open subtrees included."""
+def rescale(tally, reference):
+    """Move the reference of the running sums; returns the factor."""
     factor = np.exp(tally.total[2] - reference)
-    inclusion, sizes, mass = tally.inclusion, tally.sizes, st.mass
+    inclusion, sizes = tally.inclusion, tally.sizes
     for t in range(len(inclusion)):
         inclusion[t] *= factor
+    for t in range(len(sizes)):
         sizes[t] *= factor
-    sizes[len(inclusion)] *= factor
-    for i in range(level + 1):
-        mass[i] *= factor
     tally.total[0] *= factor
     tally.total[2] = reference
+    return factor
 
 
 @kernel
@@ -245,7 +244,10 @@ def _count(data, tally, st, level, model, size, k, resid, log_weight):
     if value > tally.top_bar[0]:
         keep_best(tally, value, model)
     if value - tally.total[2] > RESCALE_AT:
-        _rescale(tally, st, level, value)
+        factor = rescale(tally, value)
+        for i in range(level + 1):
+            # The open subtrees' sums move along.
+            st.mass[i] *= factor
     weight = np.exp(value - tally.total[2])
     tally.sizes[size] += weight
     tally.total[1] += 1.0

@@ -30,7 +30,7 @@ _ALPHA_KINDS = {"ml": ALPHA_ML, "ones": ALPHA_ONES, "random": ALPHA_RANDOM, "opt
 
 @dataclass(frozen=True, eq=False)
 class FeatureProblem:
-    """A Gaussian problem over a space of features.
+    """A problem over a space of features.
 
     Attributes
     ----------

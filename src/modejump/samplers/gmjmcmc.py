@@ -13,6 +13,7 @@ from modejump.errors import InputError
 from modejump.features.expression import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import Transform
+from modejump.kernels.archive import BEST, EVALUATED
 from modejump.kernels.evolve import POPULATIONS, RESTARTS
 from modejump.kernels.rng import fresh_sequence
 from modejump.likelihoods.families import Family, resolve_family
@@ -21,7 +22,8 @@ from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem import checked_arrays, fitted_base, project_base
 from modejump.samplers.budget import Budget
-from modejump.samplers.genetic import FeatureProblem, GeneticChain
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
 
@@ -183,7 +185,7 @@ def gmjmcmc(
         workers=workers,
         progress=progress,
     )
-    return _discovery(problem, outcomes, time.perf_counter() - began)
+    return merged_discovery(problem, outcomes, time.perf_counter() - began)
 
 
 def prime_search(problem: FeatureProblem) -> None:
@@ -252,6 +254,7 @@ class Finished:
     alphas: dict[Feature, np.ndarray]
     populations: int
     restarts: int
+    steps: int
     evaluated: int
     best: float
 
@@ -265,8 +268,9 @@ class Finished:
             chain.alphas,
             int(num[POPULATIONS]),
             int(num[RESTARTS]),
-            int(chain.archive.num[2]),
-            float(chain.archive.val[0]),
+            int(num[POPULATIONS]) * chain.genetic.steps,
+            int(chain.archive.num[EVALUATED]),
+            float(chain.archive.val[BEST]),
         )
 
 
@@ -281,11 +285,8 @@ def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> 
         chain.run_to(done)
 
 
-def _discovery(
-    problem: FeatureProblem,
-    outcomes: Sequence[Finished],
-    seconds: float,
-) -> Discovery:
+def merged_discovery(problem: FeatureProblem, outcomes: Sequence[Finished], seconds: float) -> Discovery:
+    """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
     alphas: dict[Feature, np.ndarray] = {}
     for outcome in outcomes:
@@ -306,7 +307,7 @@ def _discovery(
         log_evidence=float(values[0] + np.log(weight.sum())),
         renormalised=np.minimum(probability @ members, 1.0),
         size_distribution=np.bincount(members.sum(axis=1), weights=probability, minlength=len(laws.features) + 1),
-        steps=populations * STEPS,
+        steps=sum(o.steps for o in outcomes),
         seconds=seconds,
         chain_best=best,
         populations=populations,

@@ -10,7 +10,8 @@ import numpy as np
 from modejump.features.expression import Feature, evaluate
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Problem
-from modejump.samplers.genetic import SPAN, FeatureProblem
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import SPAN
 from modejump.samplers.result import ModelTable
 
 MOST_MODELS = 5_000
@@ -83,6 +84,17 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool 
     return representative
 
 
+def laws_of(
+    problem: FeatureProblem, features: Sequence[Feature], alphas: Mapping[Feature, np.ndarray]
+) -> tuple[np.ndarray, dict[Feature, Feature]]:
+    """Columns of features, and for each feature the one that stands for its law."""
+    if not features:
+        return np.empty((len(problem.y), 0)), {}
+    table = dict(zip(problem.names, problem.x, strict=True))
+    columns = np.column_stack([evaluate(f, table, alphas) for f in features])
+    return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
+
+
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
@@ -106,10 +118,7 @@ def laws_from(
     weights = None if (problem.root_weight == 1.0).all() else problem.root_weight**2
     chosen = leading(collected, len(y))
     features = sorted({f for model, _ in chosen for f in model})
-    table = dict(zip(problem.names, problem.x, strict=True))
-    columns = np.column_stack([evaluate(f, table, alphas) for f in features]) if features else np.empty((len(y), 0))
-    intercept = problem.basis.shape[0] > 0
-    law_of = same_laws(features, columns, intercept) if features else {}
+    columns, law_of = laws_of(problem, features, alphas)
     laws = sorted(set(law_of.values()))
     where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
@@ -132,7 +141,7 @@ def laws_from(
         model_prior=WeightedPrior(
             tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
         ),
-        intercept=intercept,
+        intercept=problem.basis.shape[0] > 0,
         family=problem.family,
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}

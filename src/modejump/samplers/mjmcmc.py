@@ -19,7 +19,7 @@ from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
 from modejump.samplers.runner import Runner, align_batches
-from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
+from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.scout import prime_scout, scout
 
 # Warm-up learns the flip weights in so many rounds.
@@ -132,9 +132,9 @@ class _Driver:
             moves = self._adapted(moves, learnt)
             if seconds is not None:
                 until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
-                shares, steps = self._timed_round(moves, until)
+                shares, steps = timed_pieces(partial(self._warm, moves), until)
             else:
-                shares, steps = self._each(partial(Runner.warm_batch, moves=moves, steps=per_round)), per_round
+                shares, steps = self._warm(moves, per_round), per_round
             self.warmup_steps += steps * len(self.runners)
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
@@ -144,21 +144,12 @@ class _Driver:
             r.forget_warmup()
         return moves
 
+    def _warm(self, moves: Moves, steps: int) -> list[np.ndarray]:
+        return self._each(partial(Runner.warm_batch, moves=moves, steps=steps))
+
     def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
         tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
         return self.mixture.adapt(moves, learnt, tried)
-
-    def _timed_round(self, moves: Moves, until: float) -> tuple[list[np.ndarray], int]:
-        """Warm-up steps until a moment, in growing pieces."""
-        total = np.zeros((len(self.runners), self.problem.n_terms))
-        steps, piece = 0, 100
-        while steps == 0 or time.perf_counter() < until:
-            now = time.perf_counter()
-            total += piece * np.array(self._each(partial(Runner.warm_batch, moves=moves, steps=piece)))
-            steps += piece
-            if time.perf_counter() - now < 0.05:
-                piece *= 2
-        return list(total / steps), steps
 
     def _sample(self, moves: Moves, begun: float) -> None:
         def run(count: int) -> None:

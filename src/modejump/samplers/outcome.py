@@ -85,7 +85,7 @@ def _law_index(laws: Laws) -> dict[Feature, int]:
     return index
 
 
-def _batch_means(chains: Sequence[ReversibleChain], index: Mapping[Feature, int], laws: int) -> np.ndarray:
+def batch_means(chains: Sequence[ReversibleChain], index: Mapping[Feature, int], laws: int) -> np.ndarray:
     """Share of each batch during which each law was in, whichever its spelling: two at once have probability zero."""
     means = np.zeros((len(chains), len(chains[0].means), laws))
     features = chains[0].library.features
@@ -179,7 +179,7 @@ def discovery_from(
         log_evidence=evaluated.top + float(np.log(evaluated.total)),
         renormalised=np.minimum(renormalised, 1.0),
         size_distribution=_sizes(chains, len(laws.features)),
-        batch_means=_batch_means(chains, index, len(laws.features)),
+        batch_means=batch_means(chains, index, len(laws.features)),
         batch_length=chains[0].batch,
         steps=steps,
         warmup_steps=warmup_steps,

@@ -28,15 +28,15 @@ from modejump.kernels.reversible import (
     settle_numbers,
 )
 from modejump.kernels.rng import alias_table, new_stream
-from modejump.kernels.state import ENTRY, new_state, new_work
+from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import COUNT as STORED
-from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
+from modejump.kernels.store import bytes_per_model, new_store
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
 from modejump.samplers.populations import Library, Populations, list_of, no_list
-from modejump.samplers.runner import MAX_BATCHES
+from modejump.samplers.runner import MAX_BATCHES, forget_visits, halved, with_larger_store
 
 FEATURES = 1 << 16
 # Edits of library features in the table of fresh features, at most.
@@ -277,21 +277,15 @@ class ReversibleChain(FeatureTable):
 
     def merge_batches(self) -> None:
         """Make neighbouring batches one, two and two; an odd one at the end is left out."""
-        half = len(self.means) // 2
-        self.means = [0.5 * (self.means[2 * i] + self.means[2 * i + 1]) for i in range(half)]
+        self.means = halved(self.means)
         merged = []
-        for i in range(half):
+        for i in range(len(self.means)):
             both = dict(self.stays[2 * i])
             for f, steps in self.stays[2 * i + 1].items():
                 both[f] = both.get(f, 0.0) + steps
             merged.append(both)
         self.stays = merged
         self.batch *= 2
-
-    def guest_means(self, features: Sequence[Feature]) -> np.ndarray:
-        """Share of each batch during which each of these guests was in."""
-        rows = [[stays.get(f, 0.0) / self.batch for f in features] for stays in self.stays]
-        return np.array(rows).reshape(len(self.stays), len(features))
 
     def warm_up(self, steps: int) -> np.ndarray:
         """Steps that do not count; returns the library features' shares of them."""
@@ -327,11 +321,7 @@ class ReversibleChain(FeatureTable):
 
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""
-        ch = self.chain
-        ch.record.sizes[:] = 0.0
-        ch.record.tried[:] = 0
-        ch.store.visits[:] = 0
-        ch.store.num[FORGOTTEN] = 0
+        forget_visits(self.chain)
         self.between.tried[:] = 0
         self.archive.visits[:] = 0
         self.archive.num[ARCHIVE_FORGOTTEN] = 0
@@ -340,18 +330,8 @@ class ReversibleChain(FeatureTable):
 
     def _grow_store(self, reserve: int) -> None:
         """Called between two populations only: entries keep their order, and those of guests are gone."""
-        store, state = self.chain.store, self.chain.state
-        capacity = len(store.log_posterior)
-        keep = None
-        if capacity < self.max_models:
-            capacity = min(2 * capacity, self.max_models)
-        else:
-            keep = better_half(store, int(state.num[ENTRY]))
-        new, moved = resize(store, max(capacity, 2 * reserve), keep)
-        if state.num[ENTRY] >= 0:
-            state.num[ENTRY] = moved[state.num[ENTRY]]
+        self.chain, moved = with_larger_store(self.chain, self.max_models, reserve)
         self.guests.num[MARK] = moved[: int(self.guests.num[MARK])].max(initial=-1) + 1
-        self.chain = self.chain._replace(store=new)
 
     def _renew_features(self) -> None:
         """Empty the table of features down to the frozen ones and the model's guests."""

@@ -10,19 +10,19 @@ from functools import partial
 import numpy as np
 
 from modejump.errors import InputError
-from modejump.features.expression import Feature, evaluate
+from modejump.features.expression import Feature
 from modejump.kernels.rng import fresh_sequence
 from modejump.samplers.budget import Budget
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import STEPS as SEARCH_STEPS
 from modejump.samplers.gmjmcmc import Discovery, Finished, prime_search, search_features
-from modejump.samplers.laws import Collected, same_laws
+from modejump.samplers.laws import Collected, laws_of
 from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library
-from modejump.samplers.outcome import discovery_from
+from modejump.samplers.outcome import batch_means, discovery_from
 from modejump.samplers.populations import Library, Populations
 from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
-from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule
+from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -188,20 +188,11 @@ class _Driver:
 
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, guests among them."""
-        library = self.chains[0].library.features
-        guests = sorted({f for chain in self.chains for stays in chain.stays for f in stays})
-        means = np.array([np.hstack([chain.means, chain.guest_means(guests)]) for chain in self.chains])
-        features = [*library, *guests]
-        alphas = self.chains[0].alphas_of(features)
-        table = dict(zip(self.problem.names, self.problem.x, strict=True))
-        columns = np.column_stack([evaluate(f, table, alphas) for f in features])
-        law_of = same_laws(features, columns, self.problem.basis.shape[0] > 0)
-        laws = sorted(set(law_of.values()))
-        index = {law: j for j, law in enumerate(laws)}
-        merged = np.zeros((*means.shape[:2], len(laws)))
-        for j, f in enumerate(features):
-            merged[:, :, index[law_of[f]]] += means[:, :, j]
-        return merged
+        guests = {f for chain in self.chains for stays in chain.stays for f in stays}
+        features = sorted(guests.union(self.chains[0].library.features))
+        _, law_of = laws_of(self.problem, features, self.chains[0].alphas_of(features))
+        number = {law: j for j, law in enumerate(sorted(set(law_of.values())))}
+        return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
     def _run_batches(self, count: int) -> None:
         self._each(partial(ReversibleChain.run_batches, count=count))
@@ -223,7 +214,7 @@ class _Driver:
         )
         for outcome in outcomes:
             self.collected |= outcome.collected
-            self.warmup_steps += outcome.populations * search_steps
+            self.warmup_steps += outcome.steps
         return outcomes
 
     def _freeze(self) -> Library:
@@ -274,15 +265,9 @@ class _Driver:
             self.warmup_steps += steps * len(self.chains)
             return self._each(partial(ReversibleChain.warm_up, steps=steps))
         until = begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
-        total, steps, piece = np.zeros((len(self.chains), len(self.chains[0].library.features))), 0, 500
-        while steps == 0 or time.perf_counter() < until:
-            now = time.perf_counter()
-            total += piece * np.array(self._each(partial(ReversibleChain.warm_up, steps=piece)))
-            steps += piece
-            if time.perf_counter() - now < 0.03:
-                piece *= 2
+        shares, steps = timed_pieces(lambda n: self._each(partial(ReversibleChain.warm_up, steps=n)), until)
         self.warmup_steps += steps * len(self.chains)
-        return list(total / steps)
+        return shares
 
     def _met_features_worth_a_place(self, library: Library) -> bool:
         """Whether a feature outside the library is worth a place, by all that the chains met."""

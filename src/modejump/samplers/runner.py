@@ -65,6 +65,34 @@ def with_more_room(chain: Chain, glm: Glm) -> Chain:
     )
 
 
+def with_larger_store(chain: Chain, max_models: int, reserve: int) -> tuple[Chain, np.ndarray]:
+    """The same chain with room for more models, without the worse half of them at the bound; where each one went."""
+    store, state = chain.store, chain.state
+    capacity = len(store.log_posterior)
+    keep = None
+    if capacity < max_models:
+        capacity = min(2 * capacity, max_models)
+    else:
+        keep = better_half(store, int(state.num[ENTRY]))
+    new, moved = resize(store, max(capacity, 2 * reserve), keep)
+    if state.num[ENTRY] >= 0:
+        state.num[ENTRY] = moved[state.num[ENTRY]]
+    return chain._replace(store=new), moved
+
+
+def forget_visits(chain: Chain) -> None:
+    """Start to count: visits, sizes and proposals so far are forgotten."""
+    chain.record.sizes[:] = 0.0
+    chain.record.tried[:] = 0
+    chain.store.visits[:] = 0
+    chain.store.num[FORGOTTEN] = 0
+
+
+def halved(means: list[np.ndarray]) -> list[np.ndarray]:
+    """Means of neighbouring batches made one, two and two; an odd one at the end is left out."""
+    return [0.5 * (means[2 * i] + means[2 * i + 1]) for i in range(len(means) // 2)]
+
+
 class Runner:
     """A chain of MJMCMC: runs batches of steps, grows its arrays between them, keeps batch means.
 
@@ -109,7 +137,7 @@ class Runner:
             if reason == DONE:
                 break
             if reason == WANT_STORE:
-                self._grow_store(reserve)
+                self.chain, _ = with_larger_store(self.chain, self.max_models, reserve)
             else:
                 self.chain = with_more_room(self.chain, self.data.glm)
 
@@ -128,8 +156,7 @@ class Runner:
 
     def merge_batches(self) -> None:
         """Make neighbouring batches one, two and two; an odd one at the end is left out."""
-        half = len(self.means) // 2
-        self.means = [0.5 * (self.means[2 * i] + self.means[2 * i + 1]) for i in range(half)]
+        self.means = halved(self.means)
         self.batch *= 2
 
     def warm_batch(self, moves: Moves, steps: int) -> np.ndarray:
@@ -142,27 +169,7 @@ class Runner:
 
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""
-        ch = self.chain
-        ch.record.sizes[:] = 0.0
-        ch.record.tried[:] = 0
-        ch.store.visits[:] = 0
-        ch.store.num[FORGOTTEN] = 0
-
-    def _grow_store(self, reserve: int) -> None:
-        store, state = self.chain.store, self.chain.state
-        capacity = len(store.log_posterior)
-        keep = None
-        if 2 * capacity <= self.max_models:
-            capacity = 2 * capacity
-        elif capacity < self.max_models:
-            capacity = self.max_models
-        else:
-            keep = better_half(store, int(state.num[ENTRY]))
-        capacity = max(capacity, 2 * reserve)
-        new, moved = resize(store, capacity, keep)
-        if state.num[ENTRY] >= 0:
-            state.num[ENTRY] = moved[state.num[ENTRY]]
-        self.chain = self.chain._replace(store=new)
+        forget_visits(self.chain)
 
 
 def align_batches(runners: Sequence[Batched]) -> None:

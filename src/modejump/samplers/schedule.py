@@ -12,10 +12,26 @@ from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
 from modejump.samplers.runner import MAX_BATCHES, Batched
 
 FIRST_BATCH = 500
+FIRST_PIECE = 100
 # A wanted precision is checked first after so many batches, then whenever their steps have doubled.
 FIRST_CHECK = 64
 
 Progress = Callable[[float, float, str], None]
+
+
+def timed_pieces(work: Callable[[int], Sequence[np.ndarray]], until: float) -> tuple[list[np.ndarray], int]:
+    """Steps until a moment, in growing pieces; their mean shares and their number.
+
+    ``work`` makes every chain run so many steps and returns the terms' shares of them.
+    """
+    total, steps, piece = np.zeros(()), 0, FIRST_PIECE
+    while steps == 0 or time.perf_counter() < until:
+        now = time.perf_counter()
+        total = total + piece * np.array(work(piece))
+        steps += piece
+        if time.perf_counter() - now < 0.05:
+            piece *= 2
+    return list(total / steps), steps
 
 
 class Schedule:
