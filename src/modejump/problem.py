@@ -19,7 +19,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
-from modejump.likelihoods.glm import Glm, new_glm_work, no_glm
+from modejump.likelihoods.glm import Glm, has_estimate, new_glm_work, no_glm
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.own import Own, RawTable
 from modejump.likelihoods.rows import OWN
@@ -312,13 +312,13 @@ def fitted_base(
     unit = int((w == 1.0).all())
     glm = Glm(
         np.ascontiguousarray(y), w, offset, basis, x, unroot, np.zeros(len(basis)), np.zeros(1), family.code,
-        family.link_code, unit, np.zeros(0), 0, 0,
+        family.link_code, unit, int((offset == 0.0).all()), np.zeros(0), 0, 0,
     )  # fmt: skip
     if len(basis):
         glm.start[:] = basis @ family.first_guess(y, w, offset)
     work = new_glm_work(glm, 1)
     value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
-    if not np.isfinite(value):
+    if not (np.isfinite(value) and has_estimate(work)):
         raise InputError(
             "the model of the intercept and the terms that are always in has no maximum likelihood estimate; check y, "
             "the offset, and these terms."

@@ -293,7 +293,7 @@ def own_glm(
     unit = int((w == 1.0).all())
     return Glm(
         np.ascontiguousarray(y), w, np.zeros(len(y)), base, np.ascontiguousarray(x), none, np.zeros(len(base)),
-        np.zeros(1), OWN, 0, unit, params, address, report,
+        np.zeros(1), OWN, 0, unit, 1, params, address, report,
     )  # fmt: skip
 
 
