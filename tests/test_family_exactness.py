@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import family_twin
 import numpy as np
 import pytest
 import reversible_twin as rt

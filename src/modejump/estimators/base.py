@@ -187,7 +187,9 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
         response = read_response(y, rows)
         options.check_varies(response, weights)
-        self._read_family().check(response)
+        # Rows of weight zero do not count, whatever their response; the others keep their places for the sentence.
+        used = response if weights is None else np.where(weights > 0, response, response[np.argmax(weights)])
+        self._read_family().check(used)
         return response
 
     def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:

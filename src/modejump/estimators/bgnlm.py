@@ -17,6 +17,7 @@ from modejump.estimators.rows import merge_rows
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
+from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
@@ -26,12 +27,15 @@ from modejump.progress import reporter
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
+from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+# Models that a Python function scores to complete the library: nobody knows how long it takes.
+SCORED_EDITS = 5_000
 
 
 class Discovery(PosteriorEstimator):
@@ -82,8 +86,12 @@ class Discovery(PosteriorEstimator):
             )  # fmt: skip
             _warn_constant(design, spec.names)
             options.check_transforms(chosen, design, spec.names)
-            run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
-            found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+            how: dict[str, Any] = {"chains": chains, "budget": budget, "workers": workers, "seed": seed}
+            if algorithm == "gmjmcmc":
+                found = gmjmcmc(problem, progress=report, **how)
+            else:
+                edits = SCORED_EDITS if isinstance(family, BatchLikelihood) else EVALUATIONS
+                found = rgmjmcmc(problem, edits=edits, progress=report, **how)
         self.laws_ = found.laws
         self.target_ = name_of(y, "y")
         self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)

@@ -240,7 +240,7 @@ def _fitted(problem: FeatureProblem, columns: FeatureColumns, models: np.ndarray
         columns.raw.T,
         problem.y,
         terms={feature.text: [j] for j, feature in enumerate(columns.features)},
-        weights=None if (problem.root_weight == 1.0).all() else problem.root_weight**2,
+        weights=problem.weights,
         coef_prior=problem.coef_prior,
         intercept=problem.basis.shape[0] > 0,
         family=problem.family,

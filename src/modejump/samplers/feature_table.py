@@ -78,6 +78,14 @@ class FeatureProblem:
     family: Family = resolve_family("gaussian")
     base_model: Glm = no_glm()
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Case weights; None where all are one."""
+        if (self.root_weight == 1.0).all():
+            return None
+        # A square of a root is not the number itself, and a function of the user's own is told that.
+        return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
+
     def declared(self) -> SpaceArrays:
         """The space as compiled code reads it."""
         return self.space.compile([t.code for t in self.transforms], len(self.names))
