@@ -29,12 +29,14 @@ from modejump.kernels.population_moves import NONE, POPULATION_MOVES
 from modejump.priors import BernoulliPrior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem import Problem
+from modejump.samplers import reversible
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.gmjmcmc import Discovery, feature_problem, gmjmcmc
 from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 
 LEVEL = 1e-4
@@ -201,6 +203,25 @@ def test_rgmjmcmc_leaves_the_posterior(name: str) -> None:
     seed = 300 + list(CASES).index(name)
     ends = experiment.ends(reversible_driver(), rt.MIXTURE, SETTINGS, turns=2, replications=4000, seed=seed)
     assert check_ends(experiment, ends) > LEVEL
+
+
+@pytest.mark.parametrize("name", ["own", "batch", "poisson, log"])
+def test_a_chain_that_forgets_features_knows_what_it_evaluates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of features are given away again and again, between populations and when the table is full."""
+    experiment = rt.Experiment(discovery(name, complexity=4, depth=2), rt.library_of(("a",)))
+    frozen = experiment.chain(1, SETTINGS).frozen[0]
+    monkeypatch.setattr(reversible, "FEATURES", 4096 + frozen + 20)
+    renewed = []
+    real = ReversibleChain._renew_features
+    monkeypatch.setattr(ReversibleChain, "_renew_features", lambda chain: (renewed.append(1), real(chain))[1])
+    chain = experiment.chain(8, SETTINGS)
+    chain.recall(experiment.recalled)
+    chain.advance(40_000)
+    chain.close()
+    assert len(renewed) > 10 and len(chain.guest_models) > 50
+    rows = np.array([experiment.models[model] for model in chain.guest_models])
+    values = np.array([value for value, _ in chain.guest_models.values()])
+    np.testing.assert_allclose(values, experiment.exact.log_posterior[rows], atol=CLOSE, rtol=0)
 
 
 @pytest.mark.full

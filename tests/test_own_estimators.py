@@ -314,6 +314,13 @@ def test_discovery_is_that_of_the_same_likelihood_built_in(kind: str, algorithm:
     assert own.log_marginal_likelihood(unmet) == pytest.approx(built_in.log_marginal_likelihood(unmet), abs=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["own", "batch"])
+def test_the_answer_does_not_depend_on_the_number_of_threads(kind: str):
+    x, y = table()
+    one, two = (searched(both(x, y)[kind], n_jobs=jobs, chains=3).fit(x, y) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(one.inclusion_, two.inclusion_)
+
+
 @pytest.mark.full
 def test_projections_are_columns_like_others():
     x, _ = table()

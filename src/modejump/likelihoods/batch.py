@@ -39,15 +39,16 @@ NEARLY_SINGULAR = 1e-6
 class BatchLikelihood(Own):
     """A likelihood given by any Python function that scores models by the names of their terms.
 
-    Give it as ``family`` of a problem. A model is scored once for a problem and remembered. The samplers ask for one
-    model at a time; `score_all` scores all models in batches before an enumeration. A score that is NaN or infinite
-    counts as probability zero; an exception ends the run.
+    Give it as ``family`` of an estimator or a problem. A model is scored once for a problem and remembered. The
+    samplers ask for one model at a time; `score_all` scores all models in batches before an enumeration. A score that
+    is NaN or infinite counts as probability zero; an exception ends the run.
 
     Parameters
     ----------
     score : callable
         From a list of models, each a tuple of names of terms (those always in first, then the others in the order of
-        the problem), to as many log marginal likelihoods. With several workers it is called by several threads.
+        the problem) or of texts of features, to as many log marginal likelihoods. With several workers it is called by
+        several threads.
 
     Examples
     --------

@@ -202,17 +202,17 @@ class StoredLikelihood(Own):
 class OwnLikelihood(Own):
     """A likelihood written as a Numba function, called by compiled code at native speed.
 
-    Give it as ``family`` of a problem. The engine is the same for all such functions: only the function itself is
-    compiled. A value that is NaN or infinite counts as probability zero; an exception ends the run.
+    Give it as ``family`` of an estimator or a problem. The engine is the same for all such functions: only the function
+    itself is compiled. A value that is NaN or infinite counts as probability zero; an exception ends the run.
 
     Parameters
     ----------
     function : callable
         ``f(y, X, weights, params)``, the log marginal likelihood of a model: ``y`` and ``weights`` have one entry for
         each row, ``X`` one column for each column of the model, those of the base first (the intercept, then what is
-        always in), on their original scale and in Fortran order. It must not write into them, and it must be a
-        function of them alone: several threads may call it at a time. A plain Python function is compiled with
-        ``numba.njit``.
+        always in), on their original scale and in Fortran order. Columns of features come in no particular order, on
+        which the value must not depend. The function must not write into what it is given, and it must be a function
+        of that alone: several threads may call it at a time. A plain Python function is compiled with ``numba.njit``.
     params : array-like of float, optional
         Passed on as an array of one dimension.
 
