@@ -78,6 +78,13 @@ class FeatureProblem:
     family: Family = resolve_family("gaussian")
     base_model: Glm = no_glm()
 
+    def glm(self, z: np.ndarray) -> Glm:
+        """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
+        if self.family.name == "gaussian":
+            return self.base_model
+        unroot = np.zeros(0) if self.base_model.unit else 1.0 / self.root_weight
+        return self.base_model._replace(x=z, unroot=unroot)
+
     @property
     def weights(self) -> np.ndarray | None:
         """Case weights; None where all are one."""
@@ -90,7 +97,7 @@ class FeatureProblem:
         """The space as compiled code reads it."""
         return self.space.compile([t.code for t in self.transforms], len(self.names))
 
-    def new_population(self, z: np.ndarray, shown: np.ndarray) -> Population:
+    def new_population(self, z: np.ndarray, shown: np.ndarray | None = None) -> Population:
         """An empty population with one place for each row of ``z``.
 
         ``shown`` has a row for each place, too: what a likelihood of the user's own is shown of the features.
@@ -108,13 +115,14 @@ class FeatureProblem:
             np.zeros(2, np.int64),
             self.model_prior.log_a(self.n),
             int(self.model_prior.spelling == "trees"),
-            shown,
+            np.zeros((s, 0)) if shown is None else shown,
         )
 
-    def population_data(self, z: np.ndarray, glm: Glm, most: int | None = None) -> ProblemData:
+    def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``.
 
-        ``most`` bounds the columns of a model that can be evaluated, where that is less than the places.
+        ``most`` bounds the columns of a model that can be evaluated, where that is less than the places. ``glm`` is
+        the model of the columns where it is not one of ``z``.
         """
         s, n = z.shape
         base = self.basis.shape[0]
@@ -144,7 +152,7 @@ class FeatureProblem:
             columns,
             np.zeros(s, np.uint64),
             float(np.log1p(par[0])) if code == codes.G else 0.0,
-            glm,
+            self.glm(z) if glm is None else glm,
         )
 
 
@@ -198,13 +206,10 @@ class FeatureTable:
         """
         problem = self.problem
         z = np.zeros((places, problem.x.shape[1]))
-        shown, glm = np.zeros((places, 0)), problem.base_model
         if isinstance(problem.family, Own):
             shown, glm = self._shown(places, problem.family)
-        elif problem.family.name != "gaussian":
-            unroot = np.zeros(0) if glm.unit else 1.0 / problem.root_weight
-            glm = glm._replace(x=z, unroot=unroot)
-        return problem.population_data(z, glm, most), problem.new_population(z, shown)
+            return problem.population_data(z, most, glm), problem.new_population(z, shown)
+        return problem.population_data(z, most), problem.new_population(z)
 
     def _shown(self, places: int, family: Own) -> tuple[np.ndarray, Glm]:
         """What the function is shown of features, and the model of it; Python is told the numbers of this table."""
