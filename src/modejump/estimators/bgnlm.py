@@ -17,6 +17,8 @@ from modejump.estimators.rows import merge_rows
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
+from modejump.likelihoods.batch import BatchLikelihood
+from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
@@ -25,12 +27,15 @@ from modejump.progress import reporter
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
+from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+# Models that a Python function scores to complete the library: nobody knows how long it takes.
+SCORED_EDITS = 5_000
 
 
 class Discovery(PosteriorEstimator):
@@ -71,7 +76,8 @@ class Discovery(PosteriorEstimator):
         response = self._read_y(y, weights, len(design))
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        design, response, weights = merge_rows(design, response, weights)
+        if not isinstance(family, Own):
+            design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
         with reporter(self.progress) as report:
             problem = feature_problem(
@@ -80,8 +86,12 @@ class Discovery(PosteriorEstimator):
             )  # fmt: skip
             _warn_constant(design, spec.names)
             options.check_transforms(chosen, design, spec.names)
-            run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
-            found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+            how: dict[str, Any] = {"chains": chains, "budget": budget, "workers": workers, "seed": seed}
+            if algorithm == "gmjmcmc":
+                found = gmjmcmc(problem, progress=report, **how)
+            else:
+                edits = SCORED_EDITS if isinstance(family, BatchLikelihood) else EVALUATIONS
+                found = rgmjmcmc(problem, edits=edits, progress=report, **how)
         self.laws_ = found.laws
         self.target_ = name_of(y, "y")
         self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
@@ -156,8 +166,18 @@ class Discovery(PosteriorEstimator):
         parsed = [Feature.parse(f.text if isinstance(f, Feature) else f, names) for f in given]
         wanted = sorted({self._law_of(feature) for feature in parsed})
         if all(feature in self.laws_.features for feature in wanted):
+            self._check_spellings(wanted)
             return posterior.log_marginal_likelihood([feature.text for feature in wanted])
         return self._evaluate_model(wanted)
+
+    def _check_spellings(self, laws: Sequence[Feature]) -> None:
+        """A file knows the posterior of a model of laws, all spellings together: not that of one of them."""
+        several = [law.text for law in laws if self.laws_.aliases.get(law)]
+        if several and isinstance(self.problem_.family, StoredLikelihood):
+            raise InputError(
+                f"the saved run holds no functions, and of models with {several[0]!r} the sum over the law's spellings "
+                "only; fit again to evaluate them."
+            )
 
     def _law_of(self, feature: Feature) -> Feature:
         """The law that a feature is a spelling of; itself where the search did not meet it."""
@@ -200,7 +220,10 @@ class Discovery(PosteriorEstimator):
         from modejump.estimators.summary import describe_prior, summarise_laws
 
         texts = [feature.text for feature in self.laws_.features]
-        left = mean_text(self.problem_.family, self._event())
+        equation = ""
+        if not isinstance(self.problem_.family, Own):
+            left = mean_text(self.problem_.family, self._event())
+            equation = f"{left} = {plain_sum(*self._equation('best'), texts)}"
         return summarise_laws(
             self._fitted,
             features,
@@ -208,7 +231,7 @@ class Discovery(PosteriorEstimator):
             covariates=len(self.table_.names),
             aliases=self.inclusion_["aliases"].to_dict(),
             prior=describe_prior(self._prior),
-            equation=f"{left} = {plain_sum(*self._equation('best'), texts)}",
+            equation=equation,
             response=self._response_words(),
         )
 
@@ -283,9 +306,11 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
 
     Parameters
     ----------
-    family : str
+    family : str, OwnLikelihood or BatchLikelihood
         Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Its models are compared
-        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGNLMClassifier`.
+        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGNLMClassifier`. A likelihood
+        of your own has neither link nor coefficient prior, and no predictions, because nobody knows its coefficients.
+        A BatchLikelihood is told features by their text, so that the space can have no projections.
     link : str, optional
         Link function: "identity", "log" for counts, "log" or "inverse" for amounts; the family's first by default.
     coef_prior : str or coefficient prior
@@ -352,7 +377,7 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
     def __init__(
         self,
         *,
-        family: str = "gaussian",
+        family: str | Own = "gaussian",
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,

@@ -115,7 +115,6 @@ def laws_from(
         Visits to each model, and the number of chains that visited it, where visits count.
     """
     y = problem.y
-    weights = None if (problem.root_weight == 1.0).all() else problem.root_weight**2
     chosen = leading(collected, len(y))
     features = sorted({f for model, _ in chosen for f in model})
     columns, law_of = laws_of(problem, features, alphas)
@@ -136,7 +135,7 @@ def laws_from(
         columns[:, [where[f] for f in laws]],
         y,
         terms={f.text: [i] for i, f in enumerate(laws)},
-        weights=weights,
+        weights=problem.weights,
         coef_prior=problem.coef_prior,
         model_prior=WeightedPrior(
             tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size

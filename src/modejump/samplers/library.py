@@ -75,8 +75,7 @@ def edit_scores(
         return {}, {}, 0
     table = FeatureTable(problem, EDIT_FEATURES)
     places = len(members) + 1
-    z = np.zeros((places, problem.x.shape[1]))
-    data, population = problem.population_data(z, most=2 * problem.space.size), problem.new_population(z)
+    data, population = table.new_places(places, most=2 * problem.space.size)
     pool = table.new_pool(16)
     furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
     position = {f: i for i, f in enumerate(members)}
