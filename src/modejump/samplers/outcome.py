@@ -48,7 +48,8 @@ class _Evaluated:
         share = weighted_inclusion(self.words, np.exp(self.values - self.top) / self.total, 64 * self.words.shape[1])
         found = {f: float(p) for f, p in zip(features, share, strict=False)}
         for model, (value, _, _) in self.guests.items():
-            for f in model:
+            # The order of a set depends on how it was made, and sums on their order.
+            for f in sorted(model, key=lambda member: member.key):
                 found[f] = found.get(f, 0.0) + float(np.exp(value - self.top)) / self.total
         return found
 
