@@ -23,7 +23,7 @@ from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.gmjmcmc import search_features
+from modejump.samplers.search import search_features
 from modejump.samplers.laws import Collected
 from modejump.samplers.library import best_models, build_library
 from modejump.samplers.populations import DEFAULT_MOVES, Library, Populations

@@ -160,6 +160,14 @@ class GeneticChain(FeatureTable):
         self.archive.num[KEPT] = 0
         self.genetic.num[STARTED] = 0
 
+    def best_model(self) -> list[Feature]:
+        """The best model of the archive."""
+        kept = int(self.archive.num[KEPT])
+        if not kept:
+            return []
+        m = int(np.argmax(self.archive.log_posterior[:kept]))
+        return sorted(self.feature(int(f)) for f in self.archive.features[m, : self.archive.size[m]])
+
     def collect(self) -> None:
         """Add the leading models of the archive, and the alphas of their projections, to what was collected."""
         kept = int(self.archive.num[KEPT])

@@ -11,11 +11,12 @@ from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES
 from modejump.kernels.store import COUNT
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.gmjmcmc import Discovery, Finished
+from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.reversible import ReversibleChain
+from modejump.samplers.search import Finished
 
 Counted = dict[frozenset[Feature], tuple[float, int, int]]
 

@@ -31,6 +31,12 @@ def under(prefix: str, part: Mapping[str, np.ndarray]) -> Snapshot:
     return {f"{prefix}/{name}": array for name, array in part.items()}
 
 
+def part_of(snapshot: Mapping[str, np.ndarray], prefix: str) -> Snapshot:
+    """The arrays under a path, without it."""
+    path = f"{prefix}/"
+    return {name.removeprefix(path): array for name, array in snapshot.items() if name.startswith(path)}
+
+
 def flatten(value: Any, leave_out: Iterable[str] = ()) -> Snapshot:
     """Arrays and numbers of a (nested) named tuple, copied."""
     flat: Snapshot = {}
