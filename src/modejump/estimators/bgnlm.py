@@ -13,6 +13,7 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
+from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+
+_Training = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Discovery(PosteriorEstimator):
@@ -61,10 +64,11 @@ class Discovery(PosteriorEstimator):
         sample_weight : array of shape (n,), optional
             Case weights: a row of weight 2 counts as two rows.
         """
-        family = self._read_family()
+        self._read_family()
         algorithm = options.choose_search(self.algorithm)
-        chosen = options.read_transforms(self.transforms)
-        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        options.read_transforms(self.transforms)
+        options.read_space(self.space)
+        options.read_complexity_prior(self.model_prior)
         spec, design = learn_table(X, estimator=self, factors=False)
         checked_names(self, X, reset=True)
         weights = options.read_weights(sample_weight, len(design))
@@ -73,20 +77,32 @@ class Discovery(PosteriorEstimator):
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
-        with reporter(self.progress) as report:
+        names = {"target": name_of(y, "y")}
+        return self._do(
+            Job(spec, design, response, weights, None, algorithm, budget, chains, workers, seed, names=names)
+        )
+
+    def _do(self, job: Job) -> Self:
+        chosen, space = options.read_transforms(self.transforms), options.read_space(self.space)
+        prior, names = options.read_complexity_prior(self.model_prior), job.spec.names
+        checkpoint = self._desk.begin(self, job)
+        with reporter(self.progress, log=self._desk.log) as report:
             problem = feature_problem(
-                design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
-                model_prior=prior, weights=weights, family=family,
+                job.design, job.response, names, transforms=chosen, space=space, coef_prior=self.coef_prior,
+                model_prior=prior, weights=job.weights, family=self._read_family(),
             )  # fmt: skip
-            _warn_constant(design, spec.names)
-            options.check_transforms(chosen, design, spec.names)
-            run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
-            found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
+            _warn_constant(job.design, names)
+            options.check_transforms(chosen, job.design, names)
+            run = rgmjmcmc if job.algorithm == "rgmjmcmc" else gmjmcmc
+            found = run(
+                problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed, progress=report,
+                checkpoint=checkpoint,
+            )  # fmt: skip
         self.laws_ = found.laws
-        self.target_ = name_of(y, "y")
-        self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
+        self.target_ = job.names["target"]
+        self._training: _Training | None = (job.design, job.response, job.weights)
         self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
-        self._keep(spec, seed, Posterior(found.laws.problem, found.result))
+        self._keep(job.spec, job.seed, Posterior(found.laws.problem, found.result))
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:

@@ -221,7 +221,9 @@ class _Driver:
 
         def keep() -> None:
             state: dict[str, Any] = {"phase": "sampling", "target": schedule.target, "notes": list(self.notes)}
-            self._keep(state | {"counted_from": self.counted_from}, known | {"warmed": np.array(self.warmed - self.begun)})
+            self._keep(
+                state | {"counted_from": self.counted_from}, known | {"warmed": np.array(self.warmed - self.begun)}
+            )
 
         done, target = SEARCH_SHARE + LEARN_SHARE, resumed_target(self.checkpoint.saved)
         schedule = Schedule(
