@@ -166,7 +166,7 @@ class GeneticChain(FeatureTable):
         if not kept:
             return []
         m = int(np.argmax(self.archive.log_posterior[:kept]))
-        return sorted(self.feature(int(f)) for f in self.archive.features[m, : self.archive.size[m]])
+        return [self.feature(int(f)) for f in self.archive.features[m, : self.archive.size[m]]]
 
     def collect(self) -> None:
         """Add the leading models of the archive, and the alphas of their projections, to what was collected."""

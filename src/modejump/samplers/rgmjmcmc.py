@@ -26,7 +26,7 @@ from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.search import STEPS as SEARCH_STEPS
-from modejump.samplers.search import Finished, Search, prime_search
+from modejump.samplers.search import Finished, Search, in_words, prime_search
 from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
@@ -275,8 +275,7 @@ class _Driver:
         found = dict(self._known_best)
         for chain in self.chains:
             found |= chain.best_library_models(1)
-        best = max(found, key=lambda model: found[model], default=frozenset[Feature]())
-        return " + ".join(f.text for f in sorted(best))
+        return in_words(max(found, key=lambda model: found[model], default=frozenset[Feature]()))
 
     @cached_property
     def _known_best(self) -> Collected:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +90,11 @@ class Finished:
         """A chain at its end by its numbers, and its models where somebody still asks for them."""
         populations, restarts, steps, evaluated = counts.tolist()
         return cls(collected or {}, alphas or {}, populations, restarts, steps, evaluated, best)
+
+
+def in_words(model: Iterable[Feature]) -> str:
+    """A model for a line of progress."""
+    return " + ".join(f.text for f in sorted(model)) or "the base model"
 
 
 def prime_search(problem: FeatureProblem) -> None:
@@ -212,7 +217,7 @@ class Search:
         """Progress, and a snapshot of this chain where it is time for one."""
         spent = time.perf_counter() - began
         if chain.archive.val[BEST] > self._best[0]:
-            self._best = (float(chain.archive.val[BEST]), " + ".join(f.text for f in chain.best_model()))
+            self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
                 return
