@@ -489,6 +489,25 @@ def test_a_directory_that_is_in_use_is_refused(tmp_path: Path, monkeypatch) -> N
     assert fitted.posterior_.result.finished and "_desk" not in vars(fitted)
 
 
+def test_refused_data_leave_no_directory(tmp_path: Path) -> None:
+    frame, y = table()
+    with pytest.raises(InputError, match="chains must be"):
+        modejump.Run(tmp_path / "run").fit(modejump.BGLMRegressor(chains=0), frame, y)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_version_goes_on_with_a_warning(tmp_path: Path, monkeypatch) -> None:
+    frame, y = table()
+    die_once(monkeypatch)
+    make = lambda: modejump.BGLMRegressor(algorithm="mjmcmc", budget=SHORT)  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.metadata, "version", lambda name: "0.0.1")
+        with pytest.raises(Death):
+            modejump.Run(tmp_path / "run", every=1e-6).fit(make(), frame, y)
+    with pytest.warns(modejump.ModejumpWarning, match="begun by modejump 0.0.1"):
+        modejump.resume(tmp_path / "run")
+
+
 def test_a_changed_job_or_table_is_refused(tmp_path: Path, monkeypatch) -> None:
     frame, y = table()
     die_once(monkeypatch)

@@ -47,14 +47,14 @@ class PosteriorEstimator(BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
 
-    def _keep(self, spec: Any, seed: int, posterior: Posterior) -> None:
-        """Keep the outcome of a fit, and warn where there is doubt."""
-        self.table_ = spec
-        self.seed_ = seed
+    def _keep(self, job: Job, posterior: Posterior, stacklevel: int) -> None:
+        """Keep the outcome of a fit, and warn where there is doubt: in the line of the user's that called it."""
+        self.table_ = job.spec
+        self.seed_ = job.seed
         self.posterior_ = posterior
         doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
         for text in (*doubts, *posterior.result.notes):
-            warnings.warn(text, ModejumpWarning, stacklevel=4)
+            warnings.warn(text, ModejumpWarning, stacklevel=stacklevel)
 
     def _read_family(self) -> Family:
         """The family and link of the response, from the options."""

@@ -135,7 +135,7 @@ class Selection(PosteriorEstimator):
                     progress=report, checkpoint=checkpoint,
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
-        self._keep(job.spec, job.seed, Posterior(problem, result))
+        self._keep(job, Posterior(problem, result), stacklevel=5)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -401,5 +401,5 @@ def _warn_dead(problem: Problem) -> None:
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
             ModejumpWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

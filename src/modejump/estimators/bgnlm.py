@@ -102,7 +102,7 @@ class Discovery(PosteriorEstimator):
         self.target_ = job.names["target"]
         self._training: _Training | None = (job.design, job.response, job.weights)
         self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
-        self._keep(job.spec, job.seed, Posterior(found.laws.problem, found.result))
+        self._keep(job, Posterior(found.laws.problem, found.result), stacklevel=4)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -411,4 +411,4 @@ def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
     constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
     if constant:
         shown = options.name_some(constant)
-        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)
+        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=4)

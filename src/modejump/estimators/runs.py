@@ -11,16 +11,17 @@ import dataclasses
 import hashlib
 import json
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
-from modejump.errors import InputError
+from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bgnlm import Discovery
@@ -90,6 +91,7 @@ class Run(Desk):
         # Anything more to keep in ``job.json``, made of what JSON holds.
         self.about: dict[str, Any] = {}
         self._resumed = ""
+        self._begun = False
 
     def fit(self, estimator: Any, X: Any, y: Any, **more: Any) -> Any:
         """Fit an estimator in the directory; returns it.
@@ -125,13 +127,16 @@ class Run(Desk):
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"a run fits modejump's estimators; got {type(estimator).__name__}.")
         self._refuse_overwrite()
+        made, self._begun = not self.directory.exists(), False
         self.directory.mkdir(parents=True, exist_ok=True)
-        with self.locked(), self._at_work(estimator):
-            for name in (OUTCOME, JOB, DATA):
-                (self.directory / name).unlink(missing_ok=True)
-            remove_checkpoints(self.directory)
-            work()
-            self._finish(estimator)
+        try:
+            with self.locked(), self._at_work(estimator):
+                work()
+                self._finish(estimator)
+        finally:
+            if made and not self._begun:
+                # Options or data were refused: nothing happened here.
+                self.directory.rmdir()
         return estimator
 
     def _refuse_overwrite(self) -> None:
@@ -153,19 +158,22 @@ class Run(Desk):
         estimator._desk = self
         try:
             yield
-        except KeyboardInterrupt:
-            self.log.write("interrupted")
-            raise
         except BaseException as error:
-            self.log.write(f"failed: {' '.join(str(error).split())}")
+            if self._begun:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                self.log.write("interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {reason}")
             raise
         finally:
             del estimator._desk
 
     def begin(self, estimator: Any, job: Job) -> Checkpoint | None:
         """Write down what is to be done; called by the estimator when it has read its options and its table."""
+        self._begun = True
         if self._resumed:
             return self.checkpoint(self._resumed)
+        for name in (OUTCOME, JOB, DATA):
+            (self.directory / name).unlink(missing_ok=True)
+        remove_checkpoints(self.directory)
         data = {"design": job.design, "response": job.response}
         data |= {name: part for name in ("weights", "offset") if (part := getattr(job, name)) is not None}
         digest, size = write_arrays(self.directory / DATA, data)
@@ -200,21 +208,32 @@ class Run(Desk):
 
         The lock belongs to the open file, so that it goes with the process however that ends.
         """
-        with open(self.directory / LOCK, "a+", encoding="utf-8") as file:
-            if not _try_lock(file):
-                file.seek(0)
-                raise InputError(
-                    f"process {file.read().strip() or 'unknown'} is at work in {self.directory}; wait for it, or end "
-                    "it first."
-                )
-            file.seek(0)
-            file.truncate()
+        path = self.directory / LOCK
+        with _locked_file(path) as file:
+            file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
             try:
                 yield
             finally:
-                file.truncate(0)
+                # Some systems keep a file that is open.
+                with suppress(PermissionError):
+                    path.unlink(missing_ok=True)
+
+
+def _locked_file(path: Path) -> TextIO:
+    """The lock of a directory, open and held."""
+    while True:
+        file = open(path, "a+", encoding="utf-8")
+        if not _try_lock(file):
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise InputError(f"process {holder} is at work in {path.parent}; wait for it, or end it first.")
+        # The process before may have removed the file after it was opened here: then the lock is on nothing.
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+        file.close()
 
 
 def _try_lock(file: Any) -> bool:
@@ -265,6 +284,13 @@ def resume(
                 run.tidy()
                 return found
         estimator, job = _restore(folder, written, n_jobs, progress)
+        if written["modejump_version"] != metadata.version("modejump"):
+            warnings.warn(
+                f"the run was begun by modejump {written['modejump_version']}, and another version may round "
+                "differently.",
+                ModejumpWarning,
+                stacklevel=2,
+            )
         run.log.write("resumed" if (folder / "checkpoint.json").exists() else "resumed from the beginning")
         run._resumed = written["fingerprint"]
         with run._at_work(estimator):

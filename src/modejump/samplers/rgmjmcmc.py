@@ -275,7 +275,8 @@ class _Driver:
         found = dict(self._known_best)
         for chain in self.chains:
             found |= chain.best_library_models(1)
-        return in_words(max(found, key=lambda model: found[model], default=frozenset[Feature]()))
+        best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
+        return in_words(best)
 
     @cached_property
     def _known_best(self) -> Collected:
