@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import genetic, reversible
+from bench import genetic, parallel, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -54,6 +54,7 @@ class Scale:
     wide: tuple[int, int] = (5000, 10_000)
     populations: int = 1500
     reversible: reversible.Size = reversible.Size()
+    parallel: parallel.Size = parallel.Size()
 
 
 FULL = Scale()
@@ -71,6 +72,7 @@ QUICK = Scale(
     wide=(1000, 2000),
     populations=200,
     reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
+    parallel=parallel.Size(1, 8, 20, 200_000, 50_000, seconds=4.0, every=1.0),
 )
 
 
@@ -354,6 +356,11 @@ def row_reversible(bench: Bench) -> Outcome:
     yield from reversible.measure_speed(11, bench.scale.reversible)
 
 
+def row_parallel(bench: Bench) -> Outcome:
+    """12. Chains side by side: two workers against one, and the share of the time that checkpoints take"""
+    yield from parallel.lines(12, bench.scale.parallel)
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -366,4 +373,5 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     9: row_populations,
     10: row_moves,
     11: row_reversible,
+    12: row_parallel,
 }

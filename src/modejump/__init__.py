@@ -16,6 +16,8 @@ _HOME = {
     "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
+    "Run": "modejump.estimators.runs",
+    "resume": "modejump.estimators.runs",
     "Feature": "modejump.features.expression",
     "Space": "modejump.features.space",
     "transforms": "modejump.features.transforms",
@@ -70,10 +72,12 @@ __all__ = [
     "OwnLikelihood",
     "Problem",
     "Robust",
+    "Run",
     "Space",
     "UniformPrior",
     "__version__",
     "load",
+    "resume",
     "transforms",
 ]
 
@@ -82,6 +86,7 @@ if TYPE_CHECKING:
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+    from modejump.estimators.runs import Run, resume
     from modejump.estimators.stored import load
     from modejump.features.expression import Feature
     from modejump.features.space import Space

@@ -14,6 +14,7 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.formulas import FormulaSpec, learn_formula
+from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.likelihoods.own import Own
@@ -101,18 +102,42 @@ class Selection(PosteriorEstimator):
             design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         fitted = options.rows_fitted(family, len(response))
         algorithm = options.choose_algorithm(self.algorithm, len(terms) - len(always_in), self.budget, fitted)
-        with reporter(self.progress) as report:
+        names = {} if offset is None else {"offset": name_of(offset, "offset")}
+        return self._do(
+            Job(
+                spec,
+                design,
+                response,
+                weights,
+                known,
+                algorithm,
+                budget,
+                chains,
+                workers,
+                seed,
+                always_in,
+                names,
+            )  # fmt: skip
+        )
+
+    def _do(self, job: Job) -> Self:
+        checkpoint = self._desk.begin(self, job)
+        with reporter(self.progress, log=self._desk.log) as report:
             problem = Problem.build(
-                design, response, terms=terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
-                model_prior=self.model_prior, intercept=spec.intercept, family=family, offset=known,
+                job.design, job.response, terms=job.spec.terms, always_in=job.always_in, weights=job.weights,
+                coef_prior=self.coef_prior, model_prior=self.model_prior, intercept=job.spec.intercept,
+                family=self._read_family(), offset=job.offset,
             )  # fmt: skip
             _warn_dead(problem)
-            if algorithm == "enumerate":
-                result = enumerate_models(problem, workers=workers, progress=report)
+            if job.algorithm == "enumerate":
+                result = enumerate_models(problem, workers=job.workers, progress=report)
             else:
-                result = mjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self.offset_ = None if offset is None else name_of(offset, "offset")
-        self._keep(spec, seed, Posterior(problem, result))
+                result = mjmcmc(
+                    problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed,
+                    progress=report, checkpoint=checkpoint,
+                )  # fmt: skip
+        self.offset_ = job.names.get("offset")
+        self._keep(job, Posterior(problem, result), stacklevel=5)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -379,5 +404,5 @@ def _warn_dead(problem: Problem) -> None:
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
             ModejumpWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

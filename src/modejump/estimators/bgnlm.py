@@ -13,6 +13,7 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
+from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
+
+_Training = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Discovery(PosteriorEstimator):
@@ -68,8 +71,9 @@ class Discovery(PosteriorEstimator):
         """
         family = self._read_family()
         algorithm = options.choose_search(self.algorithm)
-        chosen = options.read_transforms(self.transforms)
-        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        options.read_transforms(self.transforms)
+        options.read_space(self.space)
+        options.read_complexity_prior(self.model_prior)
         spec, design = learn_table(X, estimator=self, factors=False)
         checked_names(self, X, reset=True)
         weights = options.read_weights(sample_weight, len(design))
@@ -79,24 +83,33 @@ class Discovery(PosteriorEstimator):
         if not isinstance(family, Own):
             design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
-        with reporter(self.progress) as report:
+        names = {"target": name_of(y, "y")}
+        return self._do(
+            Job(spec, design, response, weights, None, algorithm, budget, chains, workers, seed, names=names)
+        )
+
+    def _do(self, job: Job) -> Self:
+        chosen, space = options.read_transforms(self.transforms), options.read_space(self.space)
+        prior, names = options.read_complexity_prior(self.model_prior), job.spec.names
+        checkpoint = self._desk.begin(self, job)
+        with reporter(self.progress, log=self._desk.log) as report:
             problem = feature_problem(
-                design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
-                model_prior=prior, weights=weights, family=family,
+                job.design, job.response, names, transforms=chosen, space=space, coef_prior=self.coef_prior,
+                model_prior=prior, weights=job.weights, family=self._read_family(),
             )  # fmt: skip
-            _warn_constant(design, spec.names)
-            options.check_transforms(chosen, design, spec.names)
-            how: dict[str, Any] = {"chains": chains, "budget": budget, "workers": workers, "seed": seed}
-            if algorithm == "gmjmcmc":
-                found = gmjmcmc(problem, progress=report, **how)
+            _warn_constant(job.design, names)
+            options.check_transforms(chosen, job.design, names)
+            how: dict[str, Any] = {"chains": job.chains, "budget": job.budget, "workers": job.workers, "seed": job.seed}
+            if job.algorithm == "gmjmcmc":
+                found = gmjmcmc(problem, progress=report, checkpoint=checkpoint, **how)
             else:
-                edits = SCORED_EDITS if isinstance(family, BatchLikelihood) else EVALUATIONS
-                found = rgmjmcmc(problem, edits=edits, progress=report, **how)
+                edits = SCORED_EDITS if isinstance(problem.family, BatchLikelihood) else EVALUATIONS
+                found = rgmjmcmc(problem, edits=edits, progress=report, checkpoint=checkpoint, **how)
         self.laws_ = found.laws
-        self.target_ = name_of(y, "y")
-        self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
+        self.target_ = job.names["target"]
+        self._training: _Training | None = (job.design, job.response, job.weights)
         self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
-        self._keep(spec, seed, Posterior(found.laws.problem, found.result))
+        self._keep(job, Posterior(found.laws.problem, found.result), stacklevel=4)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -420,4 +433,4 @@ def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
     constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
     if constant:
         shown = options.name_some(constant)
-        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)
+        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=4)
