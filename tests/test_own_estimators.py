@@ -379,3 +379,9 @@ def test_exceptions_name_the_model():
             with pytest.raises(LikelihoodError, match=r"of the model \(.+\) failed with .*too wide") as caught:
                 searched(family, algorithm=algorithm, budget=budget, n_jobs=2).fit(x, y)
             assert type(caught.value.__cause__) in (ValueError, ZeroDivisionError)
+
+
+def test_a_run_directory_refuses_functions(tmp_path):
+    with pytest.raises(InputError, match="holds no functions"):
+        modejump.Run(tmp_path / "run").fit(BGLMRegressor(family=BatchLikelihood(lambda models: [])), [[1.0]], [1.0])
+    assert not (tmp_path / "run").exists()
