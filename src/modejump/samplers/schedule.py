@@ -21,6 +21,8 @@ MOST_SECONDS = 4.0
 # Chains wait for the slowest of them after each piece, so pieces grow with the steps made, up to so many seconds.
 PIECE_GROWTH = 16
 GOOD_SECONDS = 1.0
+# Longer models than this are cut in a line of progress.
+WIDEST = 60
 # Seconds between two looks at what takes time to say.
 TELL_EVERY = 2.0
 
@@ -40,6 +42,11 @@ def timed_pieces(work: Callable[[int], Sequence[np.ndarray]], until: float) -> t
         if time.perf_counter() - now < 0.05:
             piece *= 2
     return list(total / steps), steps
+
+
+def brief(text: str) -> str:
+    """A model for a line of progress."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 class Schedule:
@@ -121,7 +128,7 @@ class Schedule:
         few = min(len(m) for m in means)
         r_hat = split_r_hat(np.array([m[:few] for m in means]), self.chains[0].batch) if few > 1 else np.zeros(0)
         r_hat = r_hat[~np.isnan(r_hat)]
-        best = self.best()
+        best = brief(self.best())
         return (f", R-hat {r_hat.max():.3f}" if len(r_hat) else "") + (f", best: {best}" if best else "")
 
     def sample_steps(self, target: int, total: int) -> None:
