@@ -16,6 +16,8 @@ from modejump.samplers.result import ModelTable
 
 MOST_MODELS = 5_000
 MOST_FEATURES = 256
+# Features of these and of models drawn from the posterior.
+MOST_DRAWN_FEATURES = 1024
 COLUMN_BYTES = 512 * 2**20
 # Two features are one law where their columns differ by less than this share of their squared length, up to sign and
 # scale.
@@ -48,11 +50,14 @@ class Laws:
 
 
 Collected = dict[frozenset[Feature], float]
+# Models drawn from the posterior: log posterior, and how often.
+Drawn = dict[frozenset[Feature], tuple[float, int]]
 
 
-def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], float]]:
-    """The best models, as many as their features' columns leave room for."""
-    most = int(max(16, min(MOST_FEATURES, COLUMN_BYTES // (8 * rows))))
+def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Feature], float]]:
+    """The best models, and those drawn, as many as their features' columns leave room for."""
+    room = max(16, COLUMN_BYTES // (8 * rows))
+    most = int(min(MOST_FEATURES, room))
     chosen: list[tuple[frozenset[Feature], float]] = []
     used: set[Feature] = set()
     ordered = sorted(collected.items(), key=lambda item: (-item[1], sorted(f.text for f in item[0])))
@@ -63,6 +68,11 @@ def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], f
             continue
         used |= model
         chosen.append((model, value))
+    have, most = {model for model, _ in chosen}, int(min(MOST_DRAWN_FEATURES, room))
+    for model, (value, _) in (drawn or {}).items():
+        if model not in have and len(used | model) <= most:
+            used |= model
+            chosen.append((model, value))
     return chosen
 
 
@@ -100,6 +110,7 @@ def laws_from(
     collected: Collected,
     alphas: Mapping[Feature, np.ndarray],
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
+    drawn: Drawn | None = None,
 ) -> Laws:
     """Laws and models over them from collected models.
 
@@ -113,22 +124,25 @@ def laws_from(
         Coefficients inside projections.
     counts : mapping, optional
         Visits to each model, and the number of chains that visited it, where visits count.
+    drawn : mapping, optional
+        Models drawn from the posterior, where the best ones do not hold it.
     """
     y = problem.y
-    chosen = leading(collected, len(y))
+    chosen = leading(collected, len(y), drawn)
     features = sorted({f for model, _ in chosen for f in model})
     columns, law_of = laws_of(problem, features, alphas)
     laws = sorted(set(law_of.values()))
     where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
-    visited: dict[frozenset[Feature], tuple[int, int]] = {}
+    visited: dict[frozenset[Feature], tuple[int, int, int]] = {}
     for model, value in chosen:
         key = frozenset(law_of[f] for f in model)
         merged[key] = np.logaddexp(merged[key], value) if key in merged else value
         visits, chains = (counts or {}).get(model, (0, 0))
-        before = visited.get(key, (0, 0))
+        draws = (drawn or {}).get(model, (value, 0))[1]
+        before = visited.get(key, (0, 0, 0))
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
-        visited[key] = (before[0] + visits, max(before[1], chains))
+        visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
     log_a = problem.model_prior.log_a(problem.n)
     trees = problem.model_prior.spelling == "trees"
     selection = Problem.build(
@@ -149,7 +163,7 @@ def laws_from(
 
 def _model_table(
     merged: Mapping[frozenset[Feature], float],
-    visited: Mapping[frozenset[Feature], tuple[int, int]],
+    visited: Mapping[frozenset[Feature], tuple[int, int, int]],
     laws: Sequence[Feature],
 ) -> ModelTable:
     position = {f: i for i, f in enumerate(laws)}
@@ -159,5 +173,7 @@ def _model_table(
         for f in model:
             words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
     order = np.argsort(-values, kind="stable")
-    visits = np.array([visited[model] for model in merged], np.int64).reshape(-1, 2)[order]
-    return ModelTable(words[order], values[order], visits[:, 0], np.arange(len(values)), visits[:, 1])
+    visits = np.array([visited[model] for model in merged], np.int64).reshape(-1, 3)[order]
+    return ModelTable(
+        words[order], values[order], visits[:, 0], np.arange(len(values)), visits[:, 1], visits[:, 2].copy()
+    )

@@ -32,11 +32,12 @@ from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import COUNT as STORED
 from modejump.kernels.store import bytes_per_model, new_store
 from modejump.samplers import feature_snapshot as kept
+from modejump.samplers.draws import Draw, draw_arrays, draw_of, halved_draws, read_draws
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
-from modejump.samplers.populations import Library, Populations, list_of, no_list, read_list
+from modejump.samplers.populations import Library, Populations, no_list, read_list, recall_list
 from modejump.samplers.runner import MAX_BATCHES, MOST_CAPACITY, forget_visits, halved, with_larger_store
 from modejump.samplers.snapshot import (
     Reader,
@@ -60,11 +61,6 @@ GUEST_MODELS = 20_000
 # Share of flips that try the places of guests.
 GUEST_SHARE = 0.15
 MOST_COLUMNS = 4096
-# Models that a chain may recall: so many of the best at most, and none so far below the best.
-RECALLED = 1000
-RECALL_SPAN = 10.0
-# They are drawn by this power of their posterior: a little flatter, so that none is hard to leave.
-RECALL_POWER = 0.9
 KERNEL_WEIGHTS = {
     "flip": 0.50,
     "multi": 0.19,
@@ -125,6 +121,7 @@ class ReversibleChain(FeatureTable):
         self.batch = 0
         self.means: list[np.ndarray] = []
         self.stays: list[dict[Feature, float]] = []
+        self.draws: list[Draw] = []
         self._pending: dict[Feature, float] = {}
         self.guest_models: dict[frozenset[Feature], tuple[float, int]] = {}
         self.forgotten = 0
@@ -279,6 +276,7 @@ class ReversibleChain(FeatureTable):
             inside = self.chain.record.inside
             self.means.append(inside[: len(self.library.features)] / self.batch)
             self.stays.append(self._pending)
+            self.draws.append(draw_of(self))
             self._pending = {}
             inside[:] = 0.0
             if len(self.means) == MAX_BATCHES:
@@ -294,6 +292,7 @@ class ReversibleChain(FeatureTable):
                 both[f] = both.get(f, 0.0) + steps
             merged.append(both)
         self.stays = merged
+        self.draws = halved_draws(self.draws, len(merged))
         self.batch *= 2
 
     def warm_up(self, steps: int) -> np.ndarray:
@@ -312,20 +311,8 @@ class ReversibleChain(FeatureTable):
 
     def recall(self, models: Collected) -> None:
         """Freeze the list of models that the chain may recall: the best of those inside the library."""
-        position = {f: i for i, f in enumerate(self.library.features)}
-        inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
-        inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
-        top = inside[0][1] if inside else 0.0
-        inside = [(m, v) for m, v in inside[:RECALLED] if v > top - RECALL_SPAN]
-        words = np.zeros((len(inside), self.chain.store.words.shape[1]), np.uint64)
-        hashes = np.zeros(len(inside), np.uint64)
-        for row, (model, _) in enumerate(inside):
-            for f in model:
-                words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
-                hashes[row] ^= self.data.zobrist[position[f]]
-        if inside:
-            weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
-            listed = list_of(words, hashes, weight / weight.sum())
+        listed = recall_list(self.library, models, self.data.zobrist, self.chain.store.words.shape[1])
+        if listed is not None:
             self.between = self.between._replace(recalled=listed)
 
     def forget_warmup(self) -> None:
@@ -441,6 +428,7 @@ class ReversibleChain(FeatureTable):
         # Named first, so that the numbers are given before the texts are written.
         models = kept.counted_arrays(self.guest_models, numbers)
         stays = kept.stay_arrays([*self.stays, self._pending], numbers)
+        draws = draw_arrays(self.draws, numbers)
         return (
             under("chain", chain_arrays(self.chain))
             | under("arena", kept.arena_arrays(self.arena, *self.frozen))
@@ -449,6 +437,7 @@ class ReversibleChain(FeatureTable):
             | under("between", flatten(self.between, ("cumulative", "generated", "rho", "include", "slots")))
             | under("guest_models", models)
             | under("stays", stays)
+            | under("draws", draws)
             | batch_arrays(self.batch, self.means, len(self.library.features))
             | {"boost": self.guests.boost.copy(), "guests": self.guests.num.copy(), "start": self.start.copy()}
             | {"threshold": self.moves.threshold.copy(), "alias": self.moves.alias.copy()}
@@ -494,4 +483,6 @@ class ReversibleChain(FeatureTable):
         stays = kept.read_stays(reader.under("stays"), features)
         reader.need(len(stays) == len(self.means) + 1, "stays")
         *self.stays, self._pending = stays
+        self.draws = read_draws(reader.under("draws"), features)
+        reader.need(len(self.draws) == len(self.means), "draws")
         self.forgotten = reader.whole("forgotten", 0, 1 << 62)

@@ -22,8 +22,8 @@ from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import Collected, laws_of
 from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
 from modejump.samplers.outcome import batch_means, discovery_from
-from modejump.samplers.populations import Library, Populations
-from modejump.samplers.reversible import RECALLED, ReversibleChain
+from modejump.samplers.populations import RECALLED, Library, Populations
+from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.search import STEPS as SEARCH_STEPS
