@@ -16,6 +16,9 @@ _HOME = {
     "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
+    "scan_chunks": "modejump.sources.base",
+    "scan_dask": "modejump.sources.dask",
+    "scan_parquet": "modejump.sources.parquet",
     "Feature": "modejump.features.expression",
     "Space": "modejump.features.space",
     "transforms": "modejump.features.transforms",
@@ -74,6 +77,9 @@ __all__ = [
     "UniformPrior",
     "__version__",
     "load",
+    "scan_chunks",
+    "scan_dask",
+    "scan_parquet",
     "transforms",
 ]
 
@@ -106,6 +112,9 @@ if TYPE_CHECKING:
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
     from modejump.problem import Problem
     from modejump.samplers.budget import Budget
+    from modejump.sources.base import scan_chunks
+    from modejump.sources.dask import scan_dask
+    from modejump.sources.parquet import scan_parquet
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.rows import merge_rows_with_offset
+from modejump.estimators.streamed import open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
@@ -24,6 +25,8 @@ from modejump.progress import reporter
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.streamed_problem import streamed_problem
+from modejump.sources.base import is_source
 
 
 class Selection(PosteriorEstimator):
@@ -46,17 +49,22 @@ class Selection(PosteriorEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, columns)
-            Covariates. In a frame, categorical columns are factors: blocks of treatment contrasts.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,), optional
-            Case weights: a row of weight 2 counts as two rows.
+        X : data frame or array of shape (n, columns), or source of chunks
+            Covariates. In a frame, categorical columns are factors: blocks of treatment contrasts. Rows beyond memory
+            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+        y : array of shape (n,), or str
+            Response; of a source, the name of its column.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
         offset : array of shape (n,), optional
             Part of the linear predictor that is known, such as the logarithm of the exposure for counts; not for
             a Gaussian response, where it can be taken from y.
         """
-        self._read_family()
+        family = self._read_family()
+        if is_source(X):
+            refuse_family(family)
+            options.read_offset(offset, family, 0)
+            return self._fit_source(X, y, sample_weight)
         spec, design = learn_table(X, self.groups, estimator=self)
         checked_names(self, X, reset=True)
         return self._fit_design(spec, design, y, sample_weight, offset)
@@ -91,25 +99,50 @@ class Selection(PosteriorEstimator):
         weights = options.read_weights(sample_weight, rows)
         known = options.read_offset(offset, family, rows)
         response = self._read_y(y, weights, rows)
-        terms = spec.terms
-        positions = spec.variables if isinstance(spec, TableSpec) else []
-        always_in = options.read_always_in(self.always_in, list(terms), positions)
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
-        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        always_in = self._names_always_in(spec)
         design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         fitted = 0 if family.name == "gaussian" else len(response)
-        algorithm = options.choose_algorithm(self.algorithm, len(terms) - len(always_in), self.budget, fitted)
-        with reporter(self.progress) as report:
-            problem = Problem.build(
-                design, response, terms=terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
+
+        def build() -> Problem:
+            return Problem.build(
+                design, response, terms=spec.terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
                 model_prior=self.model_prior, intercept=spec.intercept, family=family, offset=known,
             )  # fmt: skip
+
+        self.offset_ = None if offset is None else name_of(offset, "offset")
+        return self._select(spec, build, len(spec.terms) - len(always_in), fitted)
+
+    def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to rows that are read in chunks."""
+        workers = options.count_workers(self.n_jobs)
+        spec, rows = open_rows(source, y, sample_weight, self.groups, workers)
+        always_in = self._names_always_in(spec)
+        remember_names(self, spec)
+        self.offset_ = None
+
+        def build() -> Problem:
+            return streamed_problem(
+                rows, terms=spec.terms, always_in=always_in, coef_prior=self.coef_prior, model_prior=self.model_prior
+            )
+
+        return self._select(spec, build, len(spec.terms) - len(always_in), 0)
+
+    def _names_always_in(self, spec: TableSpec | FormulaSpec) -> tuple[str, ...]:
+        positions = spec.variables if isinstance(spec, TableSpec) else []
+        return options.read_always_in(self.always_in, list(spec.terms), positions)
+
+    def _select(self, spec: TableSpec | FormulaSpec, build: Callable[[], Problem], terms: int, fitted: int) -> Self:
+        """Make the problem, which has so many terms, and compute its posterior."""
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        algorithm = options.choose_algorithm(self.algorithm, terms, self.budget, fitted)
+        with reporter(self.progress) as report:
+            problem = build()
             _warn_dead(problem)
             if algorithm == "enumerate":
                 result = enumerate_models(problem, workers=workers, progress=report)
             else:
                 result = mjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self.offset_ = None if offset is None else name_of(offset, "offset")
         self._keep(spec, seed, Posterior(problem, result))
         return self
 
@@ -366,7 +399,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         offset : array of shape (rows,), optional
             Offset of the rows; needed where the fit had one.
         """
-        return self._explained(self._mean(X, "bma", offset), y, sample_weight)
+        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
 
 
 def _warn_dead(problem: Problem) -> None:

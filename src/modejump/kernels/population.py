@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.design import BASE_TOLERANCE
 from modejump.features.arena import COVARIATE
 from modejump.features.columns import column_into, remember, settle_alphas
 from modejump.jit import kernel
-from modejump.problem import BASE_TOLERANCE
 
 # Prior weight of an empty place.
 EMPTY_WEIGHT = -np.inf
