@@ -14,6 +14,7 @@ from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.rows import merge_rows
+from modejump.estimators.streamed import open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
@@ -23,9 +24,14 @@ from modejump.posterior.predict import NewRows, new_rows
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.gmjmcmc import Discovery as Found
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
 from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.streamed import streamed_features, streamed_gmjmcmc
+from modejump.samplers.streamed_problem import lengths
+from modejump.sources.base import is_source
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -54,14 +60,18 @@ class Discovery(PosteriorEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, columns)
-            Covariates, all of them numbers.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,), optional
-            Case weights: a row of weight 2 counts as two rows.
+        X : data frame or array of shape (n, columns), or source of chunks
+            Covariates, all of them numbers. Rows beyond memory come from a source such as ``scan_parquet(path)``, or
+            from a Dask frame: then X holds the response too, and the algorithm is "gmjmcmc".
+        y : array of shape (n,), or str
+            Response; of a source, the name of its column.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
         """
         family = self._read_family()
+        if is_source(X):
+            refuse_family(family)
+            return self._fit_source(X, y, sample_weight)
         algorithm = options.choose_search(self.algorithm)
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
@@ -78,14 +88,42 @@ class Discovery(PosteriorEstimator):
                 design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
                 model_prior=prior, weights=weights, family=family,
             )  # fmt: skip
-            _warn_constant(design, spec.names)
+            _warn_constant([name for j, name in enumerate(spec.names) if np.ptp(design[:, j]) == 0.0])
             options.check_transforms(chosen, design, spec.names)
             run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
             found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self.laws_ = found.laws
         self.target_ = name_of(y, "y")
         self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
-        self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
+        return self._found(spec, seed, problem, found)
+
+    def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
+        """Search on rows that are read in chunks."""
+        algorithm = "gmjmcmc" if self.algorithm == "auto" else options.choose_search(self.algorithm)
+        if algorithm != "gmjmcmc":
+            raise InputError(
+                "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='gmjmcmc'."
+            )
+        chosen = options.read_transforms(self.transforms)
+        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        spec, rows = open_rows(source, y, sample_weight, None, workers)
+        with reporter(self.progress) as report:
+            problem, moments = streamed_features(
+                rows, space=space, transforms=chosen, coef_prior=self.coef_prior, model_prior=prior
+            )
+            _warn_constant([name for name, length in zip(spec.names, lengths(moments)) if length == 0.0])
+            options.check_transforms(chosen, problem.x.T, spec.names)
+            found = streamed_gmjmcmc(problem, rows, chains=chains, budget=budget, seed=seed, progress=report)
+        remember_names(self, spec)
+        self.target_, self._training = y, None
+        return self._found(spec, seed, problem, found)
+
+    def _found(self, spec: TableSpec, seed: int, problem: FeatureProblem, found: Found) -> Self:
+        """Keep the outcome of a search."""
+        self.laws_ = found.laws
+        self._prior, self._space = problem.model_prior, problem.space
+        self._transforms = tuple(t.name for t in problem.transforms)
         self._keep(spec, seed, Posterior(found.laws.problem, found.result))
         return self
 
@@ -167,8 +205,8 @@ class Discovery(PosteriorEstimator):
         if self._training is None:
             missing = next(f.text for f in features if f not in self.laws_.features)
             raise InputError(
-                f"the feature {missing!r} is none of the laws found, and a model read from a file holds no data to "
-                "evaluate it on; fit again."
+                f"the feature {missing!r} is none of the laws found, and a model read from a file or fitted to chunks "
+                "holds no data to evaluate it on; fit again."
             )
         design, y, weights = self._training
         table = _columns_of(self.table_, design)
@@ -391,8 +429,7 @@ def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
         )
 
 
-def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
-    constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
+def _warn_constant(constant: Sequence[str]) -> None:
     if constant:
         shown = options.name_some(constant)
         warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)

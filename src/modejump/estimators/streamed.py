@@ -60,8 +60,8 @@ def refuse_family(family: Family) -> None:
     """Only Gaussian responses are summed up by products of columns."""
     if family.name != "gaussian":
         raise InputError(
-            f"rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for {family.name!r} "
-            "read the table into memory, or a sample of its rows."
+            "rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for "
+            f"{family.name!r} read the table into memory, or a sample of its rows."
         )
 
 

@@ -332,6 +332,7 @@ def _text_in(table: Any) -> str:
 
 
 def read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Groups of columns by name, each column in one of them at most."""
     if groups is None:
         return {}
     if not isinstance(groups, Mapping):

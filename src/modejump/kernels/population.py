@@ -19,6 +19,9 @@ from modejump.jit import kernel
 EMPTY_WEIGHT = -np.inf
 # A candidate is linearly dependent on the population where less than this share of its squared length is its own.
 DEPENDENCE_TOLERANCE = 1e-8
+# Columns of Population.rehearsal, whose first row holds how many tries there were and how many verdicts are known.
+PLACE, TRIED, VERDICT = 0, 1, 2
+TRIES, KNOWN = 0, 1
 
 
 class Population(NamedTuple):
@@ -35,6 +38,7 @@ class Population(NamedTuple):
     num: np.ndarray  # int64 (2,): places listed in the factor
     log_a: float  # log of the prior's a
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
+    rehearsal: np.ndarray  # one dimension where columns hold all rows; int64 (tries + 1, 3) where they hold a sample
 
 
 @kernel
@@ -142,6 +146,45 @@ def weigh(data, ar, pop, place, f):
 
 @kernel
 def admit(data, ar, pool, pop, place, f):
+    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
+    return _admit_or_guess(data, ar, pool, pop, place, f, pop.rehearsal)
+
+
+@kernel
+def _admit_or_guess(data, ar, pool, pop, place, f, notes):
+    """Where the columns hold a sample of the rows, the verdict is a guess unless it is known, and is written down.
+
+    Numba decides by the dimensions of ``notes`` when it compiles, so that a search in memory has none of this.
+    """
+    if notes.ndim == 1:
+        return _admit_column(data, ar, pool, pop, place, f)
+    else:
+        t = notes[0, TRIES]
+        notes[0, TRIES] = t + 1
+        verdict = np.int64(0)
+        if t < notes[0, KNOWN]:
+            verdict = notes[t + 1, VERDICT]
+            if verdict and not _admit_column(data, ar, pool, pop, place, f):
+                _admit_blindly(data, ar, pop, place, f)
+        elif _admit_column(data, ar, pool, pop, place, f):
+            verdict = np.int64(1)
+        notes[t + 1, PLACE] = place
+        notes[t + 1, TRIED] = f
+        notes[t + 1, VERDICT] = verdict
+        return verdict == 1
+
+
+@kernel
+def _admit_blindly(data, ar, pop, place, f):
+    """Put f into an empty place although its column in the sample is of no use: the sample cannot judge by it."""
+    for r in range(pop.z.shape[1]):
+        pop.z[place, r] = 0.0
+    weigh(data, ar, pop, place, f)
+    pop.feature[place] = f
+
+
+@kernel
+def _admit_column(data, ar, pool, pop, place, f):
     """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
     if not column_at(ar, pool, pop, place, f):
         return False

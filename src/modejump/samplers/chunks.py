@@ -17,6 +17,8 @@ from modejump.kernels.digest import row_lanes
 
 # Bytes of the columns that are held at a time while moments are summed: they stay in the processor's cache.
 BLOCK_BYTES = 2 * 2**20
+# Shorter columns would cost more in calls than in arithmetic.
+LEAST_ROWS = 4096
 
 
 class Summary(Protocol):
@@ -217,7 +219,7 @@ def summed(block: Block, columns: Callable[[np.ndarray], np.ndarray], count: int
         From columns and weights to a summary.
     """
     m = block.values.shape[1]
-    step = max(256, BLOCK_BYTES // (8 * max(count, 1)))
+    step = max(LEAST_ROWS, BLOCK_BYTES // (8 * max(count, 1)))
     found: S | None = None
     for start in range(0, max(m, 1), step):
         rows = slice(start, min(m, start + step))
@@ -246,36 +248,37 @@ class MomentsOf:
 
 
 @dataclass(frozen=True, eq=False)
-class Triangle:
-    """The triangular factor R of columns: R'R is their Gram matrix, and R stands in for the rows, however small a fit's
-    residual."""
+class Triangles:
+    """Triangular factors R of groups of columns.
 
-    r: np.ndarray
+    R'R is the Gram matrix of a group, and R stands in for its rows however small the residual of a fit.
+    """
 
-    @classmethod
-    def of(cls, columns: np.ndarray) -> Triangle:
-        """The factor of one block, columns as rows."""
-        return cls(np.asarray(np.linalg.qr(columns.T, mode="r")))
+    factors: tuple[np.ndarray, ...]
 
-    def merged(self, other: Triangle) -> Triangle:
-        """The factor of the rows of both."""
-        return Triangle(np.asarray(np.linalg.qr(np.vstack([self.r, other.r]), mode="r")))
+    def merged(self, other: Triangles) -> Triangles:
+        """The factors of the rows of both."""
+        pairs = zip(self.factors, other.factors, strict=True)
+        return Triangles(tuple(np.asarray(np.linalg.qr(np.vstack(pair), mode="r")) for pair in pairs))
 
 
 @dataclass(frozen=True, eq=False)
-class TriangleOf:
-    """The factor of weighted, centred and scaled columns; travels to where the rows are."""
+class TrianglesOf:
+    """The factors of weighted, centred and scaled columns; travels to where the rows are."""
 
     columns: Callable[[np.ndarray], np.ndarray]
     mean: np.ndarray
     scale: np.ndarray
+    groups: tuple[np.ndarray, ...]
 
-    def __call__(self, block: Block) -> Triangle:
+    def __call__(self, block: Block) -> Triangles:
         """Factorise a block."""
 
-        def factor(part: np.ndarray, weight: np.ndarray | None) -> Triangle:
+        def factor(part: np.ndarray, weight: np.ndarray | None) -> Triangles:
             z = (part - self.mean[:, None]) / self.scale[:, None]
-            return Triangle.of(z if weight is None else z * np.sqrt(weight))
+            if weight is not None:
+                z *= np.sqrt(weight)
+            return Triangles(tuple(np.asarray(np.linalg.qr(z[index].T, mode="r")) for index in self.groups))
 
         return summed(block, self.columns, len(self.mean), factor)
 
@@ -361,7 +364,7 @@ class Sample:
         m = block.values.shape[1]
         weight = np.ones(m) if block.weight is None else block.weight
         table = np.vstack([block.values, weight])
-        ticket = np.random.default_rng(np.random.SeedSequence([20211105, block.number])).random(m)
+        ticket = np.asarray(np.random.default_rng(np.random.SeedSequence([20211105, block.number])).random(m))
         if m > size:
             chosen = np.argpartition(ticket, size)[:size]
             ticket, rows = ticket[chosen], table[:, chosen]
@@ -377,7 +380,7 @@ class Sample:
         ticket, rows = np.concatenate([self.ticket, other.ticket]), np.hstack([self.rows, other.rows])
         if len(ticket) > self.size:
             chosen = np.argsort(ticket, kind="stable")[: self.size]
-            ticket, rows = ticket[chosen], rows[:, chosen]
+            ticket, rows = np.asarray(ticket[chosen]), rows[:, chosen]
         if not self.extremes.shape[1] or not other.extremes.shape[1]:
             ends = self.extremes if self.extremes.shape[1] else other.extremes
             return Sample(self.size, ticket, rows, ends)

@@ -285,14 +285,19 @@ def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> 
         chain.run_to(done)
 
 
-def merged_discovery(problem: FeatureProblem, outcomes: Sequence[Finished], seconds: float) -> Discovery:
+def merged_discovery(
+    problem: FeatureProblem,
+    outcomes: Sequence[Finished],
+    seconds: float,
+    make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
+) -> Discovery:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
     alphas: dict[Feature, np.ndarray] = {}
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = laws_from(problem, collected, alphas)
+    laws = make_laws(problem, collected, alphas)
     values = laws.models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()

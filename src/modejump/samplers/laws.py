@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -70,12 +71,17 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool 
     """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
     z = columns - columns.mean(axis=0) if intercept else columns
     z = z / np.linalg.norm(z, axis=0)
+    return same_by_products(features, z.T @ z)
+
+
+def same_by_products(features: Sequence[Feature], gram: np.ndarray) -> dict[Feature, Feature]:
+    """The same from the products of the columns, which have unit length."""
     representative: dict[Feature, Feature] = {}
     order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
     heads: list[int] = []
     for i in order:
         for h in heads:
-            if 1.0 - (z[:, i] @ z[:, h]) ** 2 < SAME_LAW:
+            if 1.0 - gram[i, h] ** 2 < SAME_LAW:
                 representative[features[i]] = features[h]
                 break
         else:
@@ -95,11 +101,52 @@ def laws_of(
     return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
 
 
+class LawColumns(Protocol):
+    """Columns of features, wherever their rows are."""
+
+    # Rows that a column has in memory.
+    rows: int
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        """For each feature the one that stands for its law."""
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        """The problem of selection among laws, which are some of these features."""
+
+
+class _InMemory:
+    """Columns of features that are held in memory."""
+
+    def __init__(self, problem: FeatureProblem, alphas: Mapping[Feature, np.ndarray]) -> None:
+        self.problem, self.alphas, self.rows = problem, alphas, len(problem.y)
+        self.where: dict[Feature, int] = {}
+        self.columns = np.empty((self.rows, 0))
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        self.columns, law_of = laws_of(self.problem, features, self.alphas)
+        self.where = {f: i for i, f in enumerate(features)}
+        return law_of
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        problem = self.problem
+        return Problem.build(
+            self.columns[:, [self.where[f] for f in laws]],
+            problem.y,
+            terms={f.text: [i] for i, f in enumerate(laws)},
+            weights=None if (problem.root_weight == 1.0).all() else problem.root_weight**2,
+            coef_prior=problem.coef_prior,
+            model_prior=prior,
+            intercept=problem.basis.shape[0] > 0,
+            family=problem.family,
+        )
+
+
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
     alphas: Mapping[Feature, np.ndarray],
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
+    columns: LawColumns | None = None,
 ) -> Laws:
     """Laws and models over them from collected models.
 
@@ -113,14 +160,14 @@ def laws_from(
         Coefficients inside projections.
     counts : mapping, optional
         Visits to each model, and the number of chains that visited it, where visits count.
+    columns : LawColumns, optional
+        Where the columns come from; those of the problem by default.
     """
-    y = problem.y
-    weights = None if (problem.root_weight == 1.0).all() else problem.root_weight**2
-    chosen = leading(collected, len(y))
+    columns = columns or _InMemory(problem, alphas)
+    chosen = leading(collected, columns.rows)
     features = sorted({f for model, _ in chosen for f in model})
-    columns, law_of = laws_of(problem, features, alphas)
+    law_of = columns.representatives(features)
     laws = sorted(set(law_of.values()))
-    where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
     visited: dict[frozenset[Feature], tuple[int, int]] = {}
     for model, value in chosen:
@@ -132,18 +179,8 @@ def laws_from(
         visited[key] = (before[0] + visits, max(before[1], chains))
     log_a = problem.model_prior.log_a(problem.n)
     trees = problem.model_prior.spelling == "trees"
-    selection = Problem.build(
-        columns[:, [where[f] for f in laws]],
-        y,
-        terms={f.text: [i] for i, f in enumerate(laws)},
-        weights=weights,
-        coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(
-            tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
-        ),
-        intercept=problem.basis.shape[0] > 0,
-        family=problem.family,
-    )
+    weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
+    selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
 

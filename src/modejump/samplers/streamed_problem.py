@@ -18,7 +18,7 @@ from modejump.design import BASE_TOLERANCE, Columns, Layout
 from modejump.errors import InputError
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW
 from modejump.problem import Problem
-from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TriangleOf, everything
+from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
 
 # The products tell the residual share of the largest model to about 1e-12: this is near enough to the share at which
 # fits are refined.
@@ -158,8 +158,8 @@ def problem_over(
     kept = _columns(base, loading[:, :-1], scale[:-1])
     if least_resid(gram, corr) < MAYBE_PERFECT:
         unit = np.where(scale > 0.0, scale, np.inf)
-        factor = rows.reduce(TriangleOf(project, moments.mean, unit)).r
-        kept = _with_factor(kept, factor)
+        every = (np.arange(candidates + 1),)
+        kept = _with_factor(kept, rows.reduce(TrianglesOf(project, moments.mean, unit, every)).factors[0])
     return Problem.from_products(
         layout, kept, gram, corr, n=moments.n, rows=moments.rows, base_rss=float(length[-1] ** 2),
         base_coef=loading[:, -1].copy(), coef_prior=coef_prior, model_prior=model_prior, digest=digest,

@@ -43,7 +43,8 @@ class _Parquet(ChunkSource):
                 "reading Parquet needs pyarrow, which is not installed; run: pip install 'modejump[parquet]'."
             ) from None
         try:
-            return ParquetFile(path)
+            # Without this the whole file is held in memory before the first batch.
+            return ParquetFile(path, pre_buffer=False)
         except (OSError, ValueError, ArrowException) as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise InputError(f"the file {path} cannot be read as Parquet: {reason}.") from None
