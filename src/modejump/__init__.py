@@ -16,6 +16,7 @@ _HOME = {
     "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
+    "merge": "modejump.estimators.merged",
     "scan_chunks": "modejump.sources.base",
     "scan_dask": "modejump.sources.dask",
     "scan_parquet": "modejump.sources.parquet",
@@ -77,6 +78,7 @@ __all__ = [
     "UniformPrior",
     "__version__",
     "load",
+    "merge",
     "scan_chunks",
     "scan_dask",
     "scan_parquet",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+    from modejump.estimators.merged import merge
     from modejump.estimators.stored import load
     from modejump.features.expression import Feature
     from modejump.features.space import Space

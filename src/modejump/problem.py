@@ -241,7 +241,7 @@ class Problem:
         code = prior.code if family.name == "gaussian" else codes.BIC
         data = ProblemData(
             *products, layout.first, prior.code, par, n, base, max_cols, make_table(code, par, n, base, max_cols),
-            compiled.arrays, columns, _zobrist(len(layout.names)),
+            compiled.arrays, columns, term_keys(len(layout.names)),
             float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm,
         )  # fmt: skip
         return cls(
@@ -425,6 +425,6 @@ def _checked_weights(weights: np.ndarray | None, rows: int) -> np.ndarray:
     return w
 
 
-def _zobrist(terms: int) -> np.ndarray:
+def term_keys(terms: int) -> np.ndarray:
     """One fixed 64-bit key for each term; the xor of its terms' keys is a model's hash."""
     return np.random.SeedSequence(20211105).generate_state(terms, np.uint64) if terms else np.zeros(0, np.uint64)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
@@ -18,6 +19,7 @@ from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.samplers.budget import Budget
+from modejump.sources.base import ChunkSource
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class FitOptions:
     out: Path | None
     force: bool
     quiet: bool
+    chunked: bool = False
 
 
 def run_fit(asked: FitOptions) -> bool:
@@ -54,10 +57,14 @@ def run_fit(asked: FitOptions) -> bool:
     if asked.out is not None:
         _refuse_overwrite(asked.out, asked.force)
     estimator = _estimator(asked)
-    frame = read_table(asked.data)
+    source = _source(asked)
+    frame = read_table(asked.data) if source is None else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        target = _fit_frame(estimator, frame, asked)
+        if source is not None:
+            target = fit_chunks(estimator, source, asked.target, asked.weights)
+        else:
+            target = _fit_frame(estimator, frame, asked)
     # Verdict and notes stand in the summary; without one they are all the user will hear.
     shown = set() if asked.quiet else {str(estimator.verdict_), *estimator.posterior_.result.notes}
     for warning in caught:
@@ -71,6 +78,12 @@ def run_fit(asked: FitOptions) -> bool:
         if asked.out is not None:
             console.print(f"The run is stored in {asked.out}.", highlight=False)
     return estimator.posterior_.result.finished
+
+
+def _source(asked: FitOptions) -> ChunkSource | None:
+    """The table as a source of chunks, where it is large or chunks are asked for."""
+    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
+    return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)
 
 
 def _searches(asked: FitOptions) -> bool:

@@ -43,6 +43,7 @@ class PosteriorEstimator(BaseEstimator):
     posterior_: Posterior
     table_: Any
     seed_: int
+    merged_seeds_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -136,7 +137,7 @@ class PosteriorEstimator(BaseEstimator):
             problem = dataclasses.replace(
                 old.problem, data=_own_arrays(old.problem.data), base_coef=_own_arrays(old.problem.base_coef)
             )
-            self.posterior_ = Posterior(problem, old.result, old.kept)
+            self.posterior_ = Posterior(problem, old.result, old.kept, old.identity)
 
     @property
     def _fitted(self) -> Posterior:

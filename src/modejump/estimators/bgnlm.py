@@ -18,6 +18,7 @@ from modejump.estimators.streamed import open_rows, refuse_family, remember_name
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
+from modejump.fingerprint import fingerprints
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
@@ -124,7 +125,7 @@ class Discovery(PosteriorEstimator):
         self.laws_ = found.laws
         self._prior, self._space = problem.model_prior, problem.space
         self._transforms = tuple(t.name for t in problem.transforms)
-        self._keep(spec, seed, Posterior(found.laws.problem, found.result))
+        self._keep(spec, seed, Posterior(found.laws.problem, found.result, identity=fingerprints(problem)))
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:

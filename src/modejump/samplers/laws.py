@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +39,9 @@ class Laws:
         Selection among the laws: their columns, with the prior weights of their features.
     models : ModelTable
         Models over the laws, best first.
+    spelled : mapping of frozenset of Feature to float
+        Log posterior of each model with a law that was met in several spellings, by the features as they were met:
+        ``models`` has the sums over the spellings.
     """
 
     features: tuple[Feature, ...]
@@ -46,6 +49,7 @@ class Laws:
     alphas: Mapping[Feature, np.ndarray]
     problem: Problem
     models: ModelTable
+    spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
 
 
 Collected = dict[frozenset[Feature], float]
@@ -182,7 +186,8 @@ def laws_from(
     weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
     selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
+    spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
+    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws), spelled)
 
 
 def _model_table(

@@ -15,13 +15,18 @@ from modejump.sources.base import CHUNK_ROWS, ChunkSource
 _ENDINGS = (".parquet", ".pq")
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file by its name."""
+    return path.suffix.lower() in _ENDINGS
+
+
 class _Parquet(ChunkSource):
     """One or more Parquet files with the same columns, one after the other."""
 
     def __init__(self, paths: Sequence[Path], columns: Sequence[str] | None, rows: int) -> None:
         self.paths = tuple(paths)
         self.rows = rows
-        schema = self._open(self.paths[0]).schema_arrow
+        schema = _open(self.paths[0]).schema_arrow
         usable = _numbers(schema)
         wanted = list(schema.names) if columns is None else [str(name) for name in columns]
         for name in wanted:
@@ -34,27 +39,12 @@ class _Parquet(ChunkSource):
         if len(set(self.names)) < len(self.names):
             raise InputError(f"{self.paths[0]} has two columns of the same name; rename one of them.")
 
-    def _open(self, path: Path) -> Any:
-        try:
-            from pyarrow import ArrowException
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise InputError(
-                "reading Parquet needs pyarrow, which is not installed; run: pip install 'modejump[parquet]'."
-            ) from None
-        try:
-            # Without this the whole file is held in memory before the first batch.
-            return ParquetFile(path, pre_buffer=False)
-        except (OSError, ValueError, ArrowException) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise InputError(f"the file {path} cannot be read as Parquet: {reason}.") from None
-
     def chunks(self, columns: Sequence[str]) -> Iterator[np.ndarray]:
         """The values of some columns, batch by batch."""
         from pyarrow import ArrowException
 
         for path in self.paths:
-            file = self._open(path)
+            file = _open(path)
             missing = [name for name in columns if name not in _numbers(file.schema_arrow)]
             if missing:
                 raise InputError(f"{path} has no column {missing[0]!r} of numbers, which {self.paths[0]} has.")
@@ -65,6 +55,28 @@ class _Parquet(ChunkSource):
             except (OSError, ValueError, ArrowException) as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise InputError(f"the file {path} is damaged: {reason}.") from None
+
+
+def _open(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise InputError(
+            "reading Parquet needs pyarrow, which is not installed; run: pip install 'modejump[parquet]'."
+        ) from None
+    try:
+        # Buffered beforehand, the whole file would be in memory before the first batch.
+        return ParquetFile(path, pre_buffer=False)
+    except (OSError, ValueError, ArrowException) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"the file {path} cannot be read as Parquet: {reason}.") from None
+
+
+def parquet_bytes(path: Path) -> int:
+    """Bytes of the numbers of a Parquet file in memory."""
+    about = _open(path).metadata
+    return int(8 * about.num_rows * about.num_columns)
 
 
 def _numbers(schema: Any) -> set[str]:
@@ -113,7 +125,7 @@ def scan_parquet(
     for item in map(Path, given):
         if not item.exists():
             raise InputError(f"the file {item} does not exist; check the path.")
-        inside = sorted(p for p in item.rglob("*") if p.suffix.lower() in _ENDINGS) if item.is_dir() else [item]
+        inside = sorted(p for p in item.rglob("*") if is_parquet(p)) if item.is_dir() else [item]
         if not inside:
             raise InputError(f"the directory {item} holds no Parquet file; check the path.")
         paths += inside
