@@ -26,7 +26,7 @@ _BLOCK_BYTES = 16 * 2**20
 # How each part is called in a sentence.
 PARTS = {
     "likelihood": "the family or link of the response",
-    "terms": "the terms, or those that are always in",
+    "terms": "the terms (or which of them are always in)",
     "space": "the covariates, transforms or limits of the space of features",
     "prior": "the priors",
     "data": "the data",
