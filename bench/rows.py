@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import genetic, reversible
+from bench import chunked, genetic, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -53,6 +53,7 @@ class Scale:
     fresh: tuple[str, ...] = ("enumerate", "mjmcmc")
     wide: tuple[int, int] = (5000, 10_000)
     populations: int = 1500
+    chunk_rows: int = 20_000_000
     reversible: reversible.Size = reversible.Size()
 
 
@@ -70,6 +71,7 @@ QUICK = Scale(
     fresh=("enumerate",),
     wide=(1000, 2000),
     populations=200,
+    chunk_rows=500_000,
     reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
 )
 
@@ -354,6 +356,11 @@ def row_reversible(bench: Bench) -> Outcome:
     yield from reversible.measure_speed(11, bench.scale.reversible)
 
 
+def row_chunks(bench: Bench) -> Outcome:
+    """13. Rows in chunks: fits to a Parquet file of 10 covariates, against reading it as often"""
+    yield from chunked.lines(13, bench.scale.chunk_rows, min(bench.scale.repetitions, 3))
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -366,4 +373,5 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     9: row_populations,
     10: row_moves,
     11: row_reversible,
+    13: row_chunks,
 }

@@ -16,7 +16,9 @@ IN_MEMORY = 2**30
 
 def is_large(path: Path) -> bool:
     """Whether a path is a directory of Parquet files, or one such file with too many numbers for memory."""
-    return path.is_dir() or (is_parquet(path) and parquet_bytes(path) > IN_MEMORY)
+    if path.is_dir():
+        return any(is_parquet(inside) for inside in path.rglob("*"))
+    return is_parquet(path) and parquet_bytes(path) > IN_MEMORY
 
 
 def chunked_source(
