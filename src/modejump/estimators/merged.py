@@ -47,8 +47,8 @@ def merge(*estimators: Any) -> Any:
     >>> from modejump import BGLMRegressor, Budget, merge
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> runs = [BGLMRegressor(algorithm="mjmcmc", budget=Budget(steps=2000), random_state=s).fit(X, y) for s in (1, 2)]
-    >>> merge(*runs).posterior_.result.steps
-    16000
+    >>> merge(*runs).posterior_.result.batch_means.shape[0]
+    8
     """
     if not estimators:
         raise InputError("merge was given no estimator; give at least one.")
