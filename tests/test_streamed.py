@@ -372,6 +372,7 @@ def assert_same_search(whole: BGNLMRegressor, model: BGNLMRegressor) -> None:
     assert model.laws_.features == whole.laws_.features and model.laws_.aliases == whole.laws_.aliases
     np.testing.assert_array_equal(theirs.models.words, ours.models.words)
     np.testing.assert_allclose(theirs.renormalised, ours.renormalised, rtol=0, atol=1e-8)
+    assert model.posterior_.fingerprints == whole.posterior_.fingerprints
 
 
 @pytest.mark.parametrize("case", list(SEARCHES))
