@@ -14,7 +14,8 @@ from modejump.features.transforms import transforms
 from modejump.kernels.archive import EVALUATED
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
-from modejump.samplers.gmjmcmc import PATIENCE, STEPS, feature_problem
+from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.search import PATIENCE, STEPS
 
 
 def planets_problem(rows: int) -> FeatureProblem:

@@ -23,7 +23,6 @@ from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.gmjmcmc import search_features
 from modejump.samplers.laws import Collected
 from modejump.samplers.library import best_models, build_library
 from modejump.samplers.populations import DEFAULT_MOVES, Library, Populations
@@ -31,6 +30,7 @@ from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.rgmjmcmc import NOTED, prime, rgmjmcmc
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH
+from modejump.samplers.search import search_features
 
 # Experiment and protocol of each case.
 CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}

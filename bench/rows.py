@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import chunked, genetic, reversible
+from bench import chunked, genetic, parallel, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -55,6 +55,7 @@ class Scale:
     populations: int = 1500
     chunk_rows: int = 20_000_000
     reversible: reversible.Size = reversible.Size()
+    parallel: parallel.Size = parallel.Size()
 
 
 FULL = Scale()
@@ -73,6 +74,7 @@ QUICK = Scale(
     populations=200,
     chunk_rows=500_000,
     reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
+    parallel=parallel.Size(1, 8, 20, 200_000, 50_000, seconds=4.0, every=1.0),
 )
 
 
@@ -356,6 +358,11 @@ def row_reversible(bench: Bench) -> Outcome:
     yield from reversible.measure_speed(11, bench.scale.reversible)
 
 
+def row_parallel(bench: Bench) -> Outcome:
+    """12. Chains side by side: two workers against one, and the share of the time that checkpoints take"""
+    yield from parallel.lines(12, bench.scale.parallel)
+
+
 def row_chunks(bench: Bench) -> Outcome:
     """13. Rows in chunks: fits to a Parquet file of 10 covariates, against reading it as often"""
     yield from chunked.lines(13, bench.scale.chunk_rows, min(bench.scale.repetitions, 3))
@@ -373,5 +380,6 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     9: row_populations,
     10: row_moves,
     11: row_reversible,
+    12: row_parallel,
     13: row_chunks,
 }

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bench import __main__ as command
-from bench import genetic, instructions, problems, reversible, rows, table
+from bench import genetic, instructions, parallel, problems, reversible, rows, table
 from bench.adapters import r as r_adapter
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Metropolis, Plain
@@ -408,9 +408,9 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_unknown_rows_are_refused() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,12"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,13"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "'1,12' does not name rows; give numbers of 1 to 11." in done.stderr
+    assert "'1,13' does not name rows; give numbers of 1 to 12." in done.stderr
 
 
 def test_populations_are_timed_on_a_search_that_runs() -> None:
@@ -575,6 +575,15 @@ def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(simulated: None) -> 
     assert all(line.ratio is None and not line.who for line in lines)
     (note,) = [entry.text for entry in outcome if isinstance(entry, Note) and "FBMS" in entry.text]
     assert "not run by this row" in note and "Measured elsewhere" in note
+
+
+def test_row_12_compares_the_same_chains() -> None:
+    size = parallel.Size(1, chains=2, terms=6, steps=2000, reversible_steps=500, seconds=0.3, every=0.01)
+    outcome = list(parallel.lines(12, size))
+    lines = lines_of(iter(outcome))
+    assert [line.unit for line in lines] == 2 * ["steps/CPU s", "steps/wall s", "share of wall"]
+    assert all(value > 0 for line in lines for value in line.ours.values)
+    assert not [entry for entry in outcome if isinstance(entry, Note) and "another result" in entry.text]
 
 
 def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None:

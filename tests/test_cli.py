@@ -55,6 +55,8 @@ def test_fit_store_and_predict_agree_with_python(files, capsys):
         "posterior.npz",
         "inclusion.csv",
         "models.csv",
+        "job.json",
+        "log.txt",
     }
     assert main("predict run new.csv --interval 0.9 -o out.csv".split()) == 0
     got = pd.read_csv("out.csv")

@@ -20,6 +20,8 @@ _HOME = {
     "scan_chunks": "modejump.sources.base",
     "scan_dask": "modejump.sources.dask",
     "scan_parquet": "modejump.sources.parquet",
+    "Run": "modejump.estimators.runs",
+    "resume": "modejump.estimators.runs",
     "Feature": "modejump.features.expression",
     "Space": "modejump.features.space",
     "transforms": "modejump.features.transforms",
@@ -74,6 +76,7 @@ __all__ = [
     "OwnLikelihood",
     "Problem",
     "Robust",
+    "Run",
     "Space",
     "UniformPrior",
     "__version__",
@@ -82,6 +85,7 @@ __all__ = [
     "scan_chunks",
     "scan_dask",
     "scan_parquet",
+    "resume",
     "transforms",
 ]
 
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
     from modejump.estimators.merged import merge
+    from modejump.estimators.runs import Run, resume
     from modejump.estimators.stored import load
     from modejump.features.expression import Feature
     from modejump.features.space import Space

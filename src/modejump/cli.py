@@ -86,7 +86,11 @@ def fit(
     mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to store the run in.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to work and store the run in.")] = None,
+    checkpoint: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
     chunked: Annotated[
@@ -99,10 +103,25 @@ def fit(
     asked = FitOptions(
         data, target, family, link, algorithm, coef_prior, model_prior,
         None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
-        weights, offset, formula, chains, steps, seconds, mcse, jobs, seed, out, force, quiet,
-        chunked,
+        weights, offset, formula, chains, steps, seconds, mcse, jobs, seed, out, checkpoint,
+        force, quiet, chunked,
     )  # fmt: skip
     return 0 if run_fit(asked) else INTERRUPTED
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run that fit --out began.")],
+    jobs: Annotated[int | None, typer.Option(help="Threads; as before by default, -1 for all cores.")] = None,
+    checkpoint: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Seconds between checkpoints; as before by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+) -> int:
+    """Go on with a run that was ended, and give the answer that it would have given."""
+    from modejump.commands.resume import run_resume
+
+    return 0 if run_resume(run, jobs, checkpoint, quiet) else INTERRUPTED
 
 
 @app.command()

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 from modejump.errors import InputError
@@ -22,8 +24,27 @@ PATIENCE = 2.0
 LINE_EVERY = 10.0
 
 
+class Log:
+    """A file that lines are added to, each with the time.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, text: str) -> None:
+        """Add a line."""
+        moment = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"{moment} {text}\n")
+
+
 @contextmanager
-def reporter(progress: Any, stream: TextIO | None = None) -> Iterator[Report | None]:
+def reporter(progress: Any, stream: TextIO | None = None, log: Log | None = None) -> Iterator[Report | None]:
     """What a sampler calls with (done, total, note) while it works; None where nobody wants to know.
 
     Parameters
@@ -34,46 +55,61 @@ def reporter(progress: Any, stream: TextIO | None = None) -> Iterator[Report | N
         as it is.
     stream : text stream, optional
         Where to write; standard error by default.
+    log : Log, optional
+        Gets a line every ten seconds as well, whatever else is wanted.
     """
     out = sys.stderr if stream is None else stream
+    reports: list[Report] = [] if log is None else [_Lines(log.write)]
+    bar: _Bar | None = None
     if callable(progress):
-        yield progress
-        return
-    if progress is not None and progress != "auto" and not isinstance(progress, bool):
+        reports.append(progress)
+    elif progress is not None and progress != "auto" and not isinstance(progress, bool):
         raise InputError(f"progress must be True, False, 'auto' or a function; got {progress!r}.")
-    terminal = bool(getattr(out, "isatty", lambda: False)())
-    if not progress or (progress == "auto" and not terminal):
-        yield None
-        return
-    report = _Bar(out, 0.0 if progress is True else PATIENCE) if terminal else _Lines(out)
+    elif progress and bool(getattr(out, "isatty", lambda: False)()):
+        bar = _Bar(out, 0.0 if progress is True else PATIENCE)
+        reports.append(bar)
+    elif progress is True:
+        reports.append(_Lines(lambda text: print(f"modejump: {text}", file=out, flush=True)))
     try:
-        yield report
+        yield _together(reports)
     finally:
-        report.close()
+        if bar is not None:
+            bar.close()
+
+
+def _together(reports: list[Report]) -> Report | None:
+    """One report that makes all of these."""
+    if len(reports) < 2:
+        return reports[0] if reports else None
+
+    def report(done: float, total: float, note: str) -> None:
+        for part in reports:
+            part(done, total, note)
+
+    return report
 
 
 class _Lines:
     """A line every ten seconds, for logs."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._started = self._last = time.monotonic()
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._last = time.monotonic()
+        self._first: tuple[float, float] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, done: float, total: float, note: str) -> None:
         with self._lock:
             now = time.monotonic()
+            # What an earlier run had done says nothing about the speed of this one.
+            began, before = self._first = self._first or (now, done)
             if now - self._last < LINE_EVERY:
                 return
             self._last = now
-            spent = now - self._started
-            left = spent * (total - done) / done if done > 0 else float("nan")
+            spent, made = now - began, done - before
+            left = spent * (total - done) / made if made > 0 else float("nan")
             share = done / total if total > 0 else 0.0
-            line = f"modejump: {note}, {share:.0%}, {_rate(done, total, spent, ', ')}{_clock(left)} left"
-            print(line, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Nothing to put away."""
+            self._write(f"{note}, {share:.0%}, {_rate(made, total, spent, ', ')}{_clock(left)} left")
 
 
 class _Bar:

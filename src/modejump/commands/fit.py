@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+from modejump.estimators.runs import Run, unfinished
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import EVERY
 from modejump.sources.base import ChunkSource
 
 
@@ -47,6 +51,7 @@ class FitOptions:
     jobs: int
     seed: int
     out: Path | None
+    checkpoint: float | None
     force: bool
     quiet: bool
     chunked: bool = False
@@ -54,35 +59,65 @@ class FitOptions:
 
 def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
-    if asked.out is not None:
-        _refuse_overwrite(asked.out, asked.force)
-    estimator = _estimator(asked)
     source = _source(asked)
+    run = _run(asked)
+    estimator = _estimator(asked)
     frame = read_table(asked.data) if source is None else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
         if source is not None:
             target = fit_chunks(estimator, source, asked.target, asked.weights)
+            if asked.out is not None:
+                estimator.save(asked.out)
         else:
-            target = _fit_frame(estimator, frame, asked)
+            target = _fit_frame(estimator, frame, asked, run)
+    show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
+    return estimator.posterior_.result.finished
+
+
+def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:
+    """The warnings and the page of a fit, and where it is stored."""
+    result = estimator.posterior_.result
     # Verdict and notes stand in the summary; without one they are all the user will hear.
-    shown = set() if asked.quiet else {str(estimator.verdict_), *estimator.posterior_.result.notes}
+    shown = set() if quiet else {str(estimator.verdict_), *result.notes}
     for warning in caught:
         if str(warning.message) not in shown:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if asked.out is not None:
-        estimator.save(asked.out)
-    if not asked.quiet:
-        console = Console()
-        print_summary(estimator.page(), console, f"{target} in {asked.data.name}")
-        if asked.out is not None:
-            console.print(f"The run is stored in {asked.out}.", highlight=False)
-    return estimator.posterior_.result.finished
+    if quiet:
+        return
+    console = Console()
+    print_summary(estimator.page(), console, title)
+    if out is not None and result.finished:
+        console.print(f"The run is stored in {out}.", highlight=False)
+    elif out is not None:
+        console.print(f"What there is is stored in {out}; go on with: modejump resume {out}", highlight=False)
+
+
+def progress_for(quiet: bool) -> Any:
+    """A bar on a terminal for work that takes time, a line now and then where there is none."""
+    if quiet:
+        return False
+    return "auto" if sys.stderr.isatty() else True
+
+
+def _run(asked: FitOptions) -> Run | None:
+    """The directory that the fit works in."""
+    if asked.out is None:
+        if asked.checkpoint is not None:
+            raise InputError("--checkpoint is about a run that is stored; give --out DIR as well.")
+        return None
+    _refuse_overwrite(asked.out, asked.force)
+    return Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
 
 
 def _source(asked: FitOptions) -> ChunkSource | None:
     """The table as a source of chunks, where it is large or chunks are asked for."""
-    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
+    barred = {
+        "formula": asked.formula,
+        "factors": asked.factors,
+        "offset": asked.offset,
+        "checkpoint": asked.checkpoint,
+    }
     return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)
 
 
@@ -99,7 +134,7 @@ def _estimator(asked: FitOptions) -> Any:
         "budget": _budget(asked),
         "n_jobs": asked.jobs,
         "random_state": asked.seed,
-        "progress": False if asked.quiet else "auto",
+        "progress": progress_for(asked.quiet),
     }
     classes = asked.family == "binomial"
     if not classes:
@@ -132,7 +167,7 @@ def _budget(asked: FitOptions) -> Budget | None:
     return Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
 
 
-def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions) -> str:
+def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions, run: Run | None) -> str:
     """Fit on the table, by columns or by formula; returns the name of the response."""
     need_columns(frame, asked.drop, "--drop")
     need_columns(frame, asked.factors, "--factors")
@@ -146,8 +181,14 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions) -> str:
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
     if asked.formula is not None:
         formula = _whole_formula(asked.formula, asked.target)
-        estimator.fit_formula(formula, frame.drop(columns=list(unused)), **more)
-        return formula.partition("~")[0].strip()
+        target = formula.partition("~")[0].strip()
+        frame = frame.drop(columns=list(unused))
+        if run is None:
+            estimator.fit_formula(formula, frame, **more)
+        else:
+            run.about = {"title": f"{target} in {asked.data.name}"}
+            run.fit_formula(estimator, formula, frame, **more)
+        return target
     if asked.target is None:
         raise InputError("the response is missing; give --target COLUMN (or --formula).")
     need_columns(frame, [asked.target], "--target")
@@ -156,7 +197,11 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions) -> str:
     columns = [name for name in frame.columns if name != asked.target and name not in unused]
     if isinstance(estimator, Selection):
         _refuse_text(frame, columns)
-    estimator.fit(frame[columns], frame[asked.target], **more)
+    if run is None:
+        estimator.fit(frame[columns], frame[asked.target], **more)
+    else:
+        run.about = {"title": f"{asked.target} in {asked.data.name}"}
+        run.fit(estimator, frame[columns], frame[asked.target], **more)
     return asked.target
 
 
@@ -182,5 +227,10 @@ def _refuse_text(frame: pd.DataFrame, columns: list[str]) -> None:
 def _refuse_overwrite(out: Path, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a directory.")
+    if unfinished(out) and not force:
+        raise InputError(
+            f"the directory {out} holds a run that is not finished; go on with modejump resume {out}, or begin anew "
+            "with --force."
+        )
     if out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")

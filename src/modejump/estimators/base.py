@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
+from modejump.estimators.job import Desk, Job
 from modejump.estimators.streamed import column, frames, refuse_offset
 from modejump.estimators.tables import read_labels, read_response
 from modejump.likelihoods.families import Family
@@ -40,6 +41,8 @@ class PosteriorEstimator(BaseEstimator):
     become the columns of its problem (:meth:`_new_rows`).
     """
 
+    # A run in a directory puts its own in the place of this one for the time of a fit.
+    _desk: Desk = Desk()
     posterior_: Posterior
     table_: Any
     seed_: int
@@ -47,14 +50,14 @@ class PosteriorEstimator(BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
 
-    def _keep(self, spec: Any, seed: int, posterior: Posterior) -> None:
-        """Keep the outcome of a fit, and warn where there is doubt."""
-        self.table_ = spec
-        self.seed_ = seed
+    def _keep(self, job: Job, posterior: Posterior, stacklevel: int) -> None:
+        """Keep the outcome of a fit, and warn where there is doubt: in the line of the user's that called it."""
+        self.table_ = job.spec
+        self.seed_ = job.seed
         self.posterior_ = posterior
         doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
         for text in (*doubts, *posterior.result.notes):
-            warnings.warn(text, ModejumpWarning, stacklevel=4)
+            warnings.warn(text, ModejumpWarning, stacklevel=stacklevel)
 
     def _read_family(self) -> Family:
         """The family and link of the response, from the options."""
@@ -62,6 +65,10 @@ class PosteriorEstimator(BaseEstimator):
 
     def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
         """The response as numbers that its family can have; a classifier learns its labels."""
+        raise NotImplementedError
+
+    def _do(self, job: Job) -> Self:
+        """Do the work of a fit, and keep its outcome."""
         raise NotImplementedError
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:

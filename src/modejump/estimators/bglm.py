@@ -14,8 +14,9 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.formulas import FormulaSpec, learn_formula
+from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
-from modejump.estimators.streamed import open_rows, refuse_family, remember_names
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, refuse_run, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
@@ -23,6 +24,7 @@ from modejump.posterior.predict import NewRows, new_rows
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.streamed_problem import streamed_problem
@@ -100,50 +102,64 @@ class Selection(PosteriorEstimator):
         known = options.read_offset(offset, family, rows)
         response = self._read_y(y, weights, rows)
         always_in = self._names_always_in(spec)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         fitted = 0 if family.name == "gaussian" else len(response)
+        names = {} if offset is None else {"offset": name_of(offset, "offset")}
+        algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget, fitted)
+        return self._do(
+            Job(spec, design, response, weights, known, algorithm, budget, chains, workers, seed, always_in, names)
+        )
+
+    def _do(self, job: Job) -> Self:
+        checkpoint = self._desk.begin(self, job)
 
         def build() -> Problem:
             return Problem.build(
-                design, response, terms=spec.terms, always_in=always_in, weights=weights, coef_prior=self.coef_prior,
-                model_prior=self.model_prior, intercept=spec.intercept, family=family, offset=known,
+                job.design, job.response, terms=job.spec.terms, always_in=job.always_in, weights=job.weights,
+                coef_prior=self.coef_prior, model_prior=self.model_prior, intercept=job.spec.intercept,
+                family=self._read_family(), offset=job.offset,
             )  # fmt: skip
 
-        self.offset_ = None if offset is None else name_of(offset, "offset")
-        return self._select(spec, build, len(spec.terms) - len(always_in), fitted)
+        return self._select(job, build, checkpoint, stacklevel=6)
 
     def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to rows that are read in chunks."""
-        workers = options.count_workers(self.n_jobs)
+        refuse_run(self._desk)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         spec, rows = open_rows(source, y, sample_weight, self.groups, workers)
         always_in = self._names_always_in(spec)
+        algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget)
         remember_names(self, spec)
-        self.offset_ = None
 
         def build() -> Problem:
             return streamed_problem(
                 rows, terms=spec.terms, always_in=always_in, coef_prior=self.coef_prior, model_prior=self.model_prior
             )
 
-        return self._select(spec, build, len(spec.terms) - len(always_in), 0)
+        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
+        return self._select(job, build, None, stacklevel=5)
 
     def _names_always_in(self, spec: TableSpec | FormulaSpec) -> tuple[str, ...]:
         positions = spec.variables if isinstance(spec, TableSpec) else []
         return options.read_always_in(self.always_in, list(spec.terms), positions)
 
-    def _select(self, spec: TableSpec | FormulaSpec, build: Callable[[], Problem], terms: int, fitted: int) -> Self:
-        """Make the problem, which has so many terms, and compute its posterior."""
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
-        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        algorithm = options.choose_algorithm(self.algorithm, terms, self.budget, fitted)
-        with reporter(self.progress) as report:
+    def _select(self, job: Job, build: Callable[[], Problem], checkpoint: Checkpoint | None, stacklevel: int) -> Self:
+        """Make the problem and compute its posterior."""
+        with reporter(self.progress, log=self._desk.log) as report:
             problem = build()
-            _warn_dead(problem)
-            if algorithm == "enumerate":
-                result = enumerate_models(problem, workers=workers, progress=report)
+            _warn_dead(problem, stacklevel)
+            if job.algorithm == "enumerate":
+                result = enumerate_models(problem, workers=job.workers, progress=report)
             else:
-                result = mjmcmc(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self._keep(spec, seed, Posterior(problem, result))
+                result = mjmcmc(
+                    problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed,
+                    progress=report, checkpoint=checkpoint,
+                )  # fmt: skip
+        self.offset_ = job.names.get("offset")
+        self._keep(job, Posterior(problem, result), stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -402,12 +418,12 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
 
 
-def _warn_dead(problem: Problem) -> None:
+def _warn_dead(problem: Problem, stacklevel: int) -> None:
     dead = problem.dead_terms()
     if dead:
         warnings.warn(
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
             ModejumpWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

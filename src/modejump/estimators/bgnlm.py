@@ -13,8 +13,9 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
+from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
-from modejump.estimators.streamed import open_rows, refuse_family, remember_names
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, refuse_run, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+
+_Training = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Discovery(PosteriorEstimator):
@@ -74,8 +77,9 @@ class Discovery(PosteriorEstimator):
             refuse_family(family)
             return self._fit_source(X, y, sample_weight)
         algorithm = options.choose_search(self.algorithm)
-        chosen = options.read_transforms(self.transforms)
-        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        options.read_transforms(self.transforms)
+        options.read_space(self.space)
+        options.read_complexity_prior(self.model_prior)
         spec, design = learn_table(X, estimator=self, factors=False)
         checked_names(self, X, reset=True)
         weights = options.read_weights(sample_weight, len(design))
@@ -84,18 +88,30 @@ class Discovery(PosteriorEstimator):
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
-        with reporter(self.progress) as report:
+        names = {"target": name_of(y, "y")}
+        return self._do(
+            Job(spec, design, response, weights, None, algorithm, budget, chains, workers, seed, names=names)
+        )
+
+    def _do(self, job: Job) -> Self:
+        chosen, space = options.read_transforms(self.transforms), options.read_space(self.space)
+        prior, names = options.read_complexity_prior(self.model_prior), job.spec.names
+        checkpoint = self._desk.begin(self, job)
+        with reporter(self.progress, log=self._desk.log) as report:
             problem = feature_problem(
-                design, response, spec.names, transforms=chosen, space=space, coef_prior=self.coef_prior,
-                model_prior=prior, weights=weights, family=family,
+                job.design, job.response, names, transforms=chosen, space=space, coef_prior=self.coef_prior,
+                model_prior=prior, weights=job.weights, family=self._read_family(),
             )  # fmt: skip
-            _warn_constant([name for j, name in enumerate(spec.names) if np.ptp(design[:, j]) == 0.0])
-            options.check_transforms(chosen, design, spec.names)
-            run = rgmjmcmc if algorithm == "rgmjmcmc" else gmjmcmc
-            found = run(problem, chains=chains, budget=budget, workers=workers, seed=seed, progress=report)
-        self.target_ = name_of(y, "y")
-        self._training: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = (design, response, weights)
-        return self._found(spec, seed, problem, found)
+            _warn_constant([name for j, name in enumerate(names) if np.ptp(job.design[:, j]) == 0.0])
+            options.check_transforms(chosen, job.design, names)
+            run = rgmjmcmc if job.algorithm == "rgmjmcmc" else gmjmcmc
+            found = run(
+                problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed, progress=report,
+                checkpoint=checkpoint,
+            )  # fmt: skip
+        self.target_ = job.names["target"]
+        self._training: _Training | None = (job.design, job.response, job.weights)
+        return self._found(job, problem, found, stacklevel=5)
 
     def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
         """Search on rows that are read in chunks."""
@@ -104,11 +120,13 @@ class Discovery(PosteriorEstimator):
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='gmjmcmc'."
             )
+        refuse_run(self._desk)
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         spec, rows = open_rows(source, y, sample_weight, None, workers)
+        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
         with reporter(self.progress) as report:
             problem, moments = streamed_features(
                 rows, space=space, transforms=chosen, coef_prior=self.coef_prior, model_prior=prior
@@ -118,14 +136,15 @@ class Discovery(PosteriorEstimator):
             found = streamed_gmjmcmc(problem, rows, chains=chains, budget=budget, seed=seed, progress=report)
         remember_names(self, spec)
         self.target_, self._training = y, None
-        return self._found(spec, seed, problem, found)
+        return self._found(job, problem, found, stacklevel=5)
 
-    def _found(self, spec: TableSpec, seed: int, problem: FeatureProblem, found: Found) -> Self:
+    def _found(self, job: Job, problem: FeatureProblem, found: Found, stacklevel: int) -> Self:
         """Keep the outcome of a search."""
         self.laws_ = found.laws
         self._prior, self._space = problem.model_prior, problem.space
         self._transforms = tuple(t.name for t in problem.transforms)
-        self._keep(spec, seed, Posterior(found.laws.problem, found.result, identity=fingerprints(problem)))
+        posterior = Posterior(found.laws.problem, found.result, identity=fingerprints(problem))
+        self._keep(job, posterior, stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -433,4 +452,4 @@ def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
 def _warn_constant(constant: Sequence[str]) -> None:
     if constant:
         shown = options.name_some(constant)
-        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=3)
+        warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=4)

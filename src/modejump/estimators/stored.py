@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from modejump.samplers.laws import Laws
 
 _SELECTIONS = {kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier)}
 _DISCOVERIES = {kind.__name__: kind for kind in (BGNLMRegressor, BGNLMClassifier)}
-_KINDS: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
+ESTIMATORS: dict[str, type[Any]] = {**_SELECTIONS, **_DISCOVERIES}
+TABLES: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
 
 
 def save(estimator: Any, path: Path) -> Path:
@@ -44,7 +45,7 @@ def save(estimator: Any, path: Path) -> Path:
     names = getattr(estimator, "feature_names_in_", None)
     table = estimator.table_.to_dict()
     # What cannot be read again must not be written.
-    _KINDS[table["kind"]].from_dict(table)
+    TABLES[table["kind"]].from_dict(table)
     budget = estimator.budget
     stored = {
         "class": type(estimator).__name__,
@@ -64,7 +65,7 @@ def save(estimator: Any, path: Path) -> Path:
         },
     }
     if isinstance(estimator, PosteriorClassifier):
-        stored["classes"] = _classes_to_dict(estimator.classes_)
+        stored["classes"] = classes_to_dict(estimator.classes_)
     if isinstance(estimator, Selection):
         stored["offset"] = estimator.offset_
     if isinstance(estimator, Discovery):
@@ -73,12 +74,13 @@ def save(estimator: Any, path: Path) -> Path:
     return path
 
 
-def _classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
+def classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
     """Labels as JSON holds them, with the type of their array."""
     return {"dtype": "O" if classes.dtype.kind == "O" else classes.dtype.str, "labels": classes.tolist()}
 
 
-def _classes_from_dict(stored: Mapping[str, Any]) -> np.ndarray:
+def classes_from_dict(stored: Mapping[str, Any]) -> np.ndarray:
+    """Labels of two classes; TypeError for anything else."""
     dtype = np.dtype(stored["dtype"])
     if dtype.kind not in "biufUO" or len(stored["labels"]) != 2:
         raise TypeError("no labels of two classes")
@@ -116,6 +118,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
     """
+    folder = Path(path)
+    if (folder / "job.json").exists() and not (folder / "run.json").exists():
+        raise InputError(f"the run in {path} is not finished; go on with it by modejump.resume, then load it.")
     posterior, extra = load_run(path)
     try:
         return _restore(posterior, extra["estimator"])
@@ -128,7 +133,7 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     budget = params.pop("budget")
     params["budget"] = None if budget is None else Budget(**budget)
     params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
-    spec = _KINDS[stored["table"]["kind"]].from_dict(stored["table"])
+    spec = TABLES[stored["table"]["kind"]].from_dict(stored["table"])
     estimator: PosteriorEstimator
     if stored["class"] in _SELECTIONS:
         estimator = _SELECTIONS[stored["class"]](
@@ -144,7 +149,7 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     else:
         raise InputError(f"the saved run holds a {stored['class']}, which this version does not know; upgrade.")
     if isinstance(estimator, PosteriorClassifier):
-        estimator.classes_ = _classes_from_dict(stored["classes"])
+        estimator.classes_ = classes_from_dict(stored["classes"])
     estimator.table_ = spec
     estimator.seed_ = stored["seed"]
     if stored.get("merged_seeds"):
@@ -156,17 +161,22 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     return estimator
 
 
-def _search_from_dict(
-    kind: type[Any], search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]
-) -> Any:
-    prior = ComplexityPrior(search["model_prior"]["a"], search["model_prior"]["spelling"])
-    space, names = Space(**search["space"]), tuple(search["transforms"])
+def need_transforms(names: Sequence[str]) -> None:
+    """Raise InputError for a transform of a saved run that nobody has told this process of."""
     for name in names:
         if name not in transforms:
             raise InputError(
                 f"the saved run uses the transform {name!r}, which modejump.transforms does not have; add it before "
                 "loading."
             )
+
+
+def _search_from_dict(
+    kind: type[Any], search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]
+) -> Any:
+    prior = ComplexityPrior(search["model_prior"]["a"], search["model_prior"]["spelling"])
+    space, names = Space(**search["space"]), tuple(search["transforms"])
+    need_transforms(names)
     estimator = kind(model_prior=prior, space=space, transforms=names, **params)
     features = tuple(Feature.parse(text) for text in search["laws"])
     aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from modejump.errors import InputError
+from modejump.estimators.job import Desk, Job
 from modejump.estimators.tables import ColumnSpec, TableSpec, read_groups
 from modejump.likelihoods.families import Family
+from modejump.samplers.budget import Budget
 from modejump.samplers.chunks import Rows
 from modejump.sources.base import ChunkSource, is_dask
 from modejump.sources.dask import scan_dask
@@ -63,6 +65,21 @@ def refuse_family(family: Family) -> None:
             "rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for "
             f"{family.name!r} read the table into memory, or a sample of its rows."
         )
+
+
+def refuse_run(desk: Desk) -> None:
+    """A run in a directory keeps the rows, so that it can go on from them."""
+    if type(desk) is not Desk:
+        raise InputError(
+            "a run in a directory keeps the rows, and these are read in chunks; fit without it, and save the estimator."
+        )
+
+
+def job_elsewhere(spec: TableSpec, algorithm: str, budget: Budget | None, chains: int, workers: int, seed: int) -> Job:
+    """The work of a fit whose rows are not in memory."""
+    return Job(
+        spec, np.empty((0, len(spec.names))), np.empty(0), None, None, algorithm, budget, chains, workers, seed
+    )  # fmt: skip
 
 
 def refuse_offset(offset: Any) -> None:

@@ -15,9 +15,10 @@ from modejump.posterior import Posterior
 from modejump.samplers.budget import Budget
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
-from modejump.samplers.gmjmcmc import Finished, gmjmcmc, merged_discovery
+from modejump.samplers.gmjmcmc import gmjmcmc, merged_discovery
 from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.search import Finished
 
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
 # The papers' budget of one chain.

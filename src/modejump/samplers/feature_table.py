@@ -24,6 +24,8 @@ from modejump.priors.coefficients import CoefPrior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.kernels import ModelPriorArrays
 from modejump.problem import Columns, ProblemData
+from modejump.samplers.feature_snapshot import fill_arena
+from modejump.samplers.snapshot import Reader
 
 _ALPHA_KINDS = {"ml": ALPHA_ML, "ones": ALPHA_ONES, "random": ALPHA_RANDOM, "optimised": ALPHA_OPTIMISED}
 
@@ -236,6 +238,12 @@ class FeatureTable:
         if f.kind == "product":
             return PRODUCT, 0
         return (MODIFICATION if f.kind == "modification" else PROJECTION), self._codes[f.transform]
+
+    def fill_arena(self, reader: Reader, first: int = 0, first_child: int = 0) -> None:
+        """Put the features of a snapshot into the table, which holds those before ``first``."""
+        codes = [t.code for t in self.problem.transforms]
+        fill_arena(reader, self.arena, len(self.problem.names), codes, first, first_child)
+        self._memo = {f: made for f, made in self._memo.items() if f < first}
 
     def collect_alphas(self, f: int, into: dict[Feature, np.ndarray]) -> None:
         """Add the coefficients of all projections inside a feature."""

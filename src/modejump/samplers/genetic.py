@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from modejump.features.arena import COUNT
 from modejump.features.columns import ColumnPool
 from modejump.features.edits import SpaceArrays
 from modejump.features.expression import Feature
@@ -16,7 +17,19 @@ from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import new_store
 from modejump.likelihoods.glm import Glm
+from modejump.samplers.feature_snapshot import (
+    alpha_arrays,
+    archive_arrays,
+    arena_arrays,
+    collected_arrays,
+    fill_archive,
+    fill_population,
+    population_arrays,
+    read_alphas,
+    read_collected,
+)
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
+from modejump.samplers.snapshot import Reader, Snapshot, fill_stream, fill_work, flatten, under, work_arrays
 
 ARENA_FEATURES = 1 << 17
 # At most so many models of a chain are collected, and none so far below its best one.
@@ -138,6 +151,7 @@ class GeneticChain(FeatureTable):
         self.collect()
         size = self.problem.space.size
         self.forget_features()
+        self.population.feature[:] = -1
         self.pool.owner[:] = -1
         self.pool.slot[:] = 0
         self.archive = new_archive(len(self.archive.key), size, len(self.archive.seen) // 2)._replace(
@@ -145,6 +159,14 @@ class GeneticChain(FeatureTable):
         )
         self.archive.num[KEPT] = 0
         self.genetic.num[STARTED] = 0
+
+    def best_model(self) -> list[Feature]:
+        """The best model of the archive."""
+        kept = int(self.archive.num[KEPT])
+        if not kept:
+            return []
+        m = int(np.argmax(self.archive.log_posterior[:kept]))
+        return [self.feature(int(f)) for f in self.archive.features[m, : self.archive.size[m]]]
 
     def collect(self) -> None:
         """Add the leading models of the archive, and the alphas of their projections, to what was collected."""
@@ -158,3 +180,38 @@ class GeneticChain(FeatureTable):
             if self.problem.space.projection > 0:
                 for f in ids:
                     self.collect_alphas(f, self.alphas)
+
+    def snapshot(self) -> Snapshot:
+        """The chain between two populations.
+
+        The next population begins with an empty store and a model set anew, so the last one's are left out.
+        """
+        return (
+            under("arena", arena_arrays(self.arena))
+            | under("population", population_arrays(self.data, self.population))
+            | under("genetic", flatten(self.genetic))
+            | under("archive", archive_arrays(self.archive))
+            | under("work", work_arrays(self.chain.work))
+            | under("collected", collected_arrays(self.collected))
+            | under("alphas", alpha_arrays(self.alphas))
+            | {"tried": self.chain.record.tried.copy(), "rng": self.chain.rng.copy()}
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a chain of the same problem was when the snapshot was taken."""
+        reader = Reader(snapshot)
+        self.fill_arena(reader.under("arena"))
+        depth = self.problem.space.depth
+        fill_population(reader.under("population"), self.data, self.population, self.arena, depth)
+        genetic = reader.under("genetic")
+        genetic.fill(self.genetic)
+        genetic.need((self.genetic.best <= 1).all(), "best")
+        settings = {name: genetic.number(name) for name in ("keep_at", "keep_low")}
+        settings |= {name: genetic.whole(name, 0, 1 << 62) for name in ("patience", "steps")}
+        genetic.need(settings.items() <= self.genetic._asdict().items(), "steps")
+        fill_archive(reader.under("archive"), self.archive, int(self.arena.num[COUNT]))
+        fill_work(reader.under("work"), self.chain.work, len(self.population.feature))
+        self.collected = read_collected(reader.under("collected"), self.problem.names)
+        self.alphas = read_alphas(reader.under("alphas"), self.problem.names)
+        reader.into("tried", self.chain.record.tried)
+        fill_stream(reader, self.chain.rng)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,6 @@ from modejump.errors import InputError
 from modejump.features.expression import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import Transform
-from modejump.kernels.archive import BEST, EVALUATED
-from modejump.kernels.evolve import POPULATIONS, RESTARTS
 from modejump.kernels.rng import fresh_sequence
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.glm import no_glm
@@ -22,18 +19,13 @@ from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem import checked_arrays, fitted_base, project_base
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
+from modejump.samplers.search import STEPS, Finished, Progress, Search, prime_search
 
-STEPS = 300
-PATIENCE = 30
 DEFAULT_POPULATIONS = 250
-# Populations between two looks at the clock.
-_ROUND = 10
-
-Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +140,7 @@ def gmjmcmc(
     workers: int = 1,
     seed: int | np.random.SeedSequence = 0,
     progress: Progress | None = None,
+    checkpoint: NoCheckpoint | None = None,
 ) -> Discovery:
     """Search the feature space by chains of populations.
 
@@ -165,6 +158,8 @@ def gmjmcmc(
         Each chain gets its own stream spawned from it.
     progress : callable, optional
         Called with (done, total, note).
+    checkpoint : Checkpoint, optional
+        Keeps the state of the run, and goes on from what it finds.
     """
     for name, value in (("chains", chains), ("workers", workers)):
         if value < 1:
@@ -175,8 +170,10 @@ def gmjmcmc(
     if budget.warmup is not None:
         raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
     prime_search(problem)
-    began = time.perf_counter()
-    outcomes = search_features(
+    keeper = checkpoint or NoCheckpoint()
+    spent = resumed_seconds(keeper.saved, "gmjmcmc")
+    began = time.perf_counter() - spent
+    search = Search(
         problem,
         fresh_sequence(seed).spawn(chains),
         populations=max(1, -(-budget.sampling_steps() // STEPS)),
@@ -184,111 +181,30 @@ def gmjmcmc(
         memory=budget.memory,
         workers=workers,
         progress=progress,
+        checkpoint=keeper,
+        save=lambda state, arrays: keeper.save(
+            {"algorithm": "gmjmcmc", "spent": time.perf_counter() - began, **state}, arrays
+        ),
     )
-    return merged_discovery(problem, outcomes, time.perf_counter() - began)
-
-
-def prime_search(problem: FeatureProblem) -> None:
-    """Compile, or load from the cache, before any clock runs."""
-    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
-
-
-def search_features(
-    problem: FeatureProblem,
-    seeds: Sequence[np.random.SeedSequence],
-    *,
-    populations: int,
-    seconds: float | None,
-    memory: int,
-    workers: int,
-    steps: int = STEPS,
-    progress: Progress | None = None,
-) -> list[Finished]:
-    """Run one chain of populations for each seed; each is run to its end before the next one of its worker begins.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        What to search.
-    seeds : sequence of SeedSequence
-        One stream for each chain.
-    populations : int
-        Populations of each chain, where no ``seconds`` are given for all chains together.
-    seconds : float, optional
-        Wall time.
-    memory : int
-        Bytes for the columns of the chains that run at the same time.
-    workers : int
-        Threads.
-    steps : int
-        MJMCMC steps in a population.
-    progress : callable, optional
-        Called with (done, total, note).
-    """
-    chains = len(seeds)
-    share = None if seconds is None else seconds * min(workers, chains) / chains
-    finished: list[int] = []
-
-    def one(index: int) -> Finished:
-        chain = GeneticChain(
-            problem, seeds[index], steps=steps, patience=PATIENCE, memory=memory // min(workers, chains)
-        )
-        _run_chain(chain, populations, share)
-        outcome = Finished.of(chain)
-        finished.append(index)
-        if progress:
-            progress(len(finished), chains, f"{len(finished)} of {chains} chains")
-        return outcome
-
-    if workers > 1 and chains > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one, range(chains)))
-    return [one(i) for i in range(chains)]
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """What is left of a chain when its arrays are gone."""
-
-    collected: Collected
-    alphas: dict[Feature, np.ndarray]
-    populations: int
-    restarts: int
-    steps: int
-    evaluated: int
-    best: float
-
-    @classmethod
-    def of(cls, chain: GeneticChain) -> Finished:
-        """What a chain at its end leaves behind."""
-        chain.collect()
-        num = chain.genetic.num
-        return cls(
-            chain.collected,
-            chain.alphas,
-            int(num[POPULATIONS]),
-            int(num[RESTARTS]),
-            int(num[POPULATIONS]) * chain.genetic.steps,
-            int(chain.archive.num[EVALUATED]),
-            float(chain.archive.val[BEST]),
-        )
-
-
-def _run_chain(chain: GeneticChain, populations: int, seconds: float | None) -> None:
-    if seconds is None:
-        chain.run_to(populations)
-        return
-    until = time.perf_counter() + seconds
-    done = 0
-    while done == 0 or time.perf_counter() < until:
-        done += _ROUND
-        chain.run_to(done)
+    if keeper.saved is not None:
+        search.resume(keeper.saved.state, keeper.saved.arrays)
+    finished = True
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        if not any(outcome.collected for outcome in search.outcomes()):
+            raise
+        finished = False
+    finally:
+        keeper.close()
+    return merged_discovery(problem, search.outcomes(), time.perf_counter() - began, finished)
 
 
 def merged_discovery(
     problem: FeatureProblem,
     outcomes: Sequence[Finished],
     seconds: float,
+    finished: bool = True,
     make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
 ) -> Discovery:
     """Renormalised estimates over the distinct models of all chains."""
@@ -314,6 +230,7 @@ def merged_discovery(
         size_distribution=np.bincount(members.sum(axis=1), weights=probability, minlength=len(laws.features) + 1),
         steps=sum(o.steps for o in outcomes),
         seconds=seconds,
+        finished=finished,
         chain_best=best,
         populations=populations,
         restarts=restarts,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +16,21 @@ from modejump.kernels.rng import fresh_sequence
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
-from modejump.samplers.runner import Runner, align_batches
+from modejump.samplers.runner import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.scout import prime_scout, scout
+from modejump.samplers.snapshot import Reader, Snapshot, part_of, read_store, store_arrays, under
 
 # Warm-up learns the flip weights in so many rounds.
 WARMUP_ROUNDS = 8
 # Share of a budget in seconds that goes to warm-up.
 WARMUP_SHARE = 0.2
+# What warm-up learns about the moves.
+_LEARNT = ("cumulative", "threshold", "alias")
 
 
 def mjmcmc(
@@ -37,6 +42,7 @@ def mjmcmc(
     seed: int | np.random.SeedSequence = 0,
     mixture: Mixture | None = None,
     progress: Progress | None = None,
+    checkpoint: NoCheckpoint | None = None,
 ) -> SamplerResult:
     """Sample models by mode jumping MCMC.
 
@@ -56,6 +62,8 @@ def mjmcmc(
         Kernel weights and settings.
     progress : callable, optional
         Called with (done, total, note).
+    checkpoint : Checkpoint, optional
+        Keeps the state of the run, and goes on from what it finds.
     """
     if problem.n_terms < 1:
         raise InputError("there is no term to select; give at least one candidate column.")
@@ -67,7 +75,7 @@ def mjmcmc(
     root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
     runners = [Runner(problem, s, memory, FIRST_BATCH) for s in root.spawn(chains)]
-    driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress)
+    driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress, checkpoint or NoCheckpoint())
     return driver.run()
 
 
@@ -82,7 +90,9 @@ class _Driver:
         mixture: Mixture,
         workers: int,
         progress: Progress | None,
+        checkpoint: NoCheckpoint,
     ) -> None:
+        self.checkpoint = checkpoint
         self.problem = problem
         self.runners = runners
         self.budget = budget
@@ -98,37 +108,42 @@ class _Driver:
         moves = self.mixture.compile(self.problem)
         self.runners[0].prime(moves)
         prime_scout(self.problem)
-        begun = warmed = time.perf_counter()
+        begun = warmed = time.perf_counter() - resumed_seconds(self.checkpoint.saved, "mjmcmc")
         try:
-            moves = self._warm_up(moves, begun)
-            warmed = time.perf_counter()
-            self._sample(moves, begun)
+            moves, warmed = self._warm_up(moves, begun)
+            self._sample(moves, begun, warmed)
         except KeyboardInterrupt:
             self.finished = False
         finally:
             if self.pool:
                 self.pool.shutdown()
+            self.checkpoint.close()
         align_batches(self.runners)
         if not all(r.means for r in self.runners):
             raise KeyboardInterrupt
         ended = time.perf_counter()
         return self._result(warmed - begun, ended - warmed)
 
-    def _each(self, work: Callable[[Runner], np.ndarray | None]) -> list:
+    def _each(self, work: Callable[[Runner], object]) -> list:
         if self.pool:
             return list(self.pool.map(work, self.runners))
         return [work(r) for r in self.runners]
 
-    def _warm_up(self, moves: Moves, begun: float) -> Moves:
+    def _warm_up(self, moves: Moves, begun: float) -> tuple[Moves, float]:
         """Scout, then learn the flip weights from all chains together, round by round, and freeze them."""
-        if self.budget.warmup == 0:
-            return moves
-        self.scouted = scout(self.problem, self.budget, len(self.runners))
-        # The scout's estimate counts as one round.
-        learnt = renormalised_inclusion(self.scouted, self.problem.n_terms)
+        if self.checkpoint.saved is not None:
+            moves, learnt, done = self._resume(moves, self.checkpoint.saved)
+            if done is None:
+                return moves, begun + Reader(self.checkpoint.saved.arrays).number("warmed")
+        elif self.budget.warmup == 0:
+            return moves, time.perf_counter()
+        else:
+            self.scouted = scout(self.problem, self.budget, len(self.runners))
+            # The scout's estimate counts as one round.
+            learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms), 0
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
-        for i in range(WARMUP_ROUNDS):
+        for i in range(done, WARMUP_ROUNDS):
             moves = self._adapted(moves, learnt)
             if seconds is not None:
                 until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
@@ -139,10 +154,39 @@ class _Driver:
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
+            self._keep(moves, begun, {"round": i + 1}, {"learnt": learnt})
         moves = self._adapted(moves, learnt)
         for r in self.runners:
             r.forget_warmup()
-        return moves
+        return moves, time.perf_counter()
+
+    def _keep(self, moves: Moves, begun: float, state: dict[str, Any], arrays: Snapshot) -> None:
+        """A checkpoint, where it is time for one."""
+        if not self.checkpoint.due():
+            return
+        flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
+        if self.scouted is not None:
+            flat |= under("scouted", store_arrays(self.scouted))
+        for i, snapshot in enumerate(self._each(Runner.snapshot)):
+            flat |= under(f"chain-{i}", snapshot)
+        state |= {"algorithm": "mjmcmc", "spent": time.perf_counter() - begun, "warmup_steps": self.warmup_steps}
+        self.checkpoint.save(state, flat)
+
+    def _resume(self, moves: Moves, saved: Saved) -> tuple[Moves, np.ndarray, int | None]:
+        """All chains as they were; what was learnt, and after how many rounds, None after all of them."""
+        reader, terms = Reader(saved.arrays), self.problem.n_terms
+        for i, runner in enumerate(self.runners):
+            runner.restore(part_of(saved.arrays, f"chain-{i}"))
+        reader.need(f"chain-{len(self.runners)}/rng" not in reader, "chains")
+        if "scouted/num" in reader:
+            self.scouted = read_store(reader.under("scouted"), terms, MOST_CAPACITY)
+        self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
+        alias = reader.like("alias", moves.alias, (0, terms))
+        cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
+        moves = moves._replace(cumulative=cumulative, threshold=threshold, alias=alias)
+        if "round" not in saved.state:
+            return moves, np.zeros(0), None
+        return moves, reader.array("learnt", np.float64, (terms,)), whole_number(saved, "round", 0, WARMUP_ROUNDS + 1)
 
     def _warm(self, moves: Moves, steps: int) -> list[np.ndarray]:
         return self._each(partial(Runner.warm_batch, moves=moves, steps=steps))
@@ -151,12 +195,26 @@ class _Driver:
         tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
         return self.mixture.adapt(moves, learnt, tried)
 
-    def _sample(self, moves: Moves, begun: float) -> None:
+    def _sample(self, moves: Moves, begun: float, warmed: float) -> None:
         def run(count: int) -> None:
             self._each(partial(Runner.run_batches, moves=moves, count=count))
 
-        schedule = Schedule(self.runners, run, self.progress, WARMUP_SHARE)
+        def keep() -> None:
+            self._keep(moves, begun, {"target": schedule.target}, {"warmed": np.array(warmed - begun)})
+
+        target = resumed_target(self.checkpoint.saved)
+        schedule = Schedule(
+            self.runners, run, self.progress, WARMUP_SHARE, keep=keep, best=self._best_model, target=target
+        )
         self.notes += schedule.sample(self.budget, begun)
+
+    def _best_model(self) -> str:
+        """Terms of the best model so far."""
+        stores = [r.chain.store for r in self.runners] + ([] if self.scouted is None else [self.scouted])
+        best = max(stores, key=lambda store: store.log_posterior[: int(store.num[COUNT])].max(initial=-np.inf))
+        words = best.words[int(np.argmax(best.log_posterior[: int(best.num[COUNT])]))]
+        names = [n for j, n in enumerate(self.problem.names) if (int(words[j >> 6]) >> (j & 63)) & 1]
+        return " + ".join(names) or "the base model"
 
     def _result(self, warmup_seconds: float, seconds: float) -> SamplerResult:
         runners = self.runners

@@ -11,11 +11,12 @@ from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES
 from modejump.kernels.store import COUNT
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.gmjmcmc import Discovery, Finished
+from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.reversible import ReversibleChain
+from modejump.samplers.search import Finished
 
 Counted = dict[frozenset[Feature], tuple[float, int, int]]
 
@@ -48,7 +49,8 @@ class _Evaluated:
         share = weighted_inclusion(self.words, np.exp(self.values - self.top) / self.total, 64 * self.words.shape[1])
         found = {f: float(p) for f, p in zip(features, share, strict=False)}
         for model, (value, _, _) in self.guests.items():
-            for f in model:
+            # The order of a set depends on how it was made, and sums on their order.
+            for f in sorted(model, key=lambda member: member.key):
                 found[f] = found.get(f, 0.0) + float(np.exp(value - self.top)) / self.total
         return found
 

@@ -12,6 +12,7 @@ from modejump.features.expression import Feature
 from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES, Recalled, index_models
 from modejump.kernels.rng import alias_table
+from modejump.samplers.snapshot import Reader
 
 
 def _is_number(value: object) -> bool:
@@ -113,10 +114,26 @@ def no_list(words: int) -> Recalled:
 
 def list_of(words: np.ndarray, hashes: np.ndarray, probability: np.ndarray) -> Recalled:
     """A list of models to recall, indexed by their hashes as the cache of models is."""
-    threshold, alias = alias_table(probability)
-    slots = np.zeros(1 << int(4 * len(words) - 1).bit_length(), np.int32)
+    return Recalled(words, hashes, np.log(probability), *alias_table(probability), _index_of(hashes))
+
+
+def read_list(reader: Reader, words: int) -> Recalled:
+    """A list of models to recall from the snapshot of a chain."""
+    listed = reader.array("words", np.uint64, (None, words))
+    m = len(listed)
+    if m == 0:
+        return no_list(words)
+    hashes = reader.array("hash", np.uint64, (m,))
+    log_weight, threshold = (reader.array(name, np.float64, (m,)) for name in ("log_weight", "threshold"))
+    return Recalled(
+        listed, hashes, log_weight, threshold, reader.array("alias", np.int64, (m,), (0, m)), _index_of(hashes)
+    )
+
+
+def _index_of(hashes: np.ndarray) -> np.ndarray:
+    slots = np.zeros(1 << int(4 * len(hashes) - 1).bit_length(), np.int32)
     index_models(hashes, slots)
-    return Recalled(words, hashes, np.log(probability), threshold, alias, slots)
+    return slots
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,12 +31,23 @@ from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import COUNT as STORED
 from modejump.kernels.store import bytes_per_model, new_store
+from modejump.samplers import feature_snapshot as kept
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
-from modejump.samplers.populations import Library, Populations, list_of, no_list
-from modejump.samplers.runner import MAX_BATCHES, forget_visits, halved, with_larger_store
+from modejump.samplers.populations import Library, Populations, list_of, no_list, read_list
+from modejump.samplers.runner import MAX_BATCHES, MOST_CAPACITY, forget_visits, halved, with_larger_store
+from modejump.samplers.snapshot import (
+    Reader,
+    Snapshot,
+    batch_arrays,
+    chain_arrays,
+    flatten,
+    read_batches,
+    read_chain,
+    under,
+)
 
 FEATURES = 1 << 16
 # Edits of library features in the table of fresh features, at most.
@@ -415,3 +426,64 @@ class ReversibleChain(FeatureTable):
         self.start[:] = 0
         for f in features:
             self.start[position[f]] = 1
+
+    def snapshot(self) -> Snapshot:
+        """The chain between two batches; what its problem and its library give is left out."""
+        numbers = kept.FeatureNumbers()
+        # Named first, so that the numbers are given before the texts are written.
+        models = kept.counted_arrays(self.guest_models, numbers)
+        stays = kept.stay_arrays([*self.stays, self._pending], numbers)
+        return (
+            under("chain", chain_arrays(self.chain))
+            | under("arena", kept.arena_arrays(self.arena, *self.frozen))
+            | under("population", kept.population_arrays(self.data, self.population, self.first))
+            | under("archive", kept.archive_arrays(self.archive))
+            | under("between", flatten(self.between, ("cumulative", "generated", "rho", "include", "slots")))
+            | under("guest_models", models)
+            | under("stays", stays)
+            | batch_arrays(self.batch, self.means, len(self.library.features))
+            | {"boost": self.guests.boost.copy(), "guests": self.guests.num.copy(), "start": self.start.copy()}
+            | {"threshold": self.moves.threshold.copy(), "alias": self.moves.alias.copy()}
+            | {"features": numbers.array(), "forgotten": np.array(self.forgotten)}
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a chain of the same problem and library was when the snapshot was taken."""
+        reader = Reader(snapshot)
+        self.fill_arena(reader.under("arena"), *self.frozen)
+        kept.fill_population(
+            reader.under("population"), self.data, self.population, self.arena, self.problem.space.depth, self.first
+        )
+        most = max(self.max_models, MOST_CAPACITY)
+        self.chain = read_chain(reader.under("chain"), self.chain, self.data.glm, most, len(self.chain.state.cols))
+        kept.fill_archive(reader.under("archive"), self.archive, int(self.arena.num[COUNT]))
+        self.batch, self.means = read_batches(reader, MAX_BATCHES, len(self.library.features))
+        reader.into("start", self.start, (0, 2))
+        self._restore_moves(reader)
+        self._restore_guests(reader)
+
+    def _restore_moves(self, reader: Reader) -> None:
+        """Flip weights, and the moves between populations with their list of models to recall."""
+        moves, between = self.moves, reader.under("between")
+        alias = reader.like("alias", moves.alias, (0, len(moves.alias)))
+        self.moves = moves._replace(threshold=reader.like("threshold", moves.threshold), alias=alias)
+        for name, high in (("active", 2), ("also", 2), ("listed", len(moves.alias))):
+            between.into(name, getattr(self.between, name), (0, high))
+        between.into("tried", self.between.tried)
+        self.between = self.between._replace(recalled=read_list(between.under("recalled"), len(moves.alias) // 64))
+
+    def _restore_guests(self, reader: Reader) -> None:
+        """What the chain knows of its guests: counts, boosts, models, stays."""
+        num = self.guests.num
+        before = int(num[FROZEN])
+        reader.into("guests", num, (0, 1 << 62))
+        reader.need(num[FROZEN] == before and num[MARK] <= self.chain.store.num[STORED] and num[LOGGED] == 0, "guests")
+        reader.need(before <= num[ARENA_MARK] <= self.arena.num[COUNT], "guests")
+        reader.need(self.frozen[1] <= num[CHILD_MARK] <= self.arena.num[CHILDREN], "guests")
+        reader.into("boost", self.guests.boost)
+        features = kept.read_features(reader, "features", self.problem.names)
+        self.guest_models = kept.read_counted(reader.under("guest_models"), features)
+        stays = kept.read_stays(reader.under("stays"), features)
+        reader.need(len(stays) == len(self.means) + 1, "stays")
+        *self.stays, self._pending = stays
+        self.forgotten = reader.whole("forgotten", 0, 1 << 62)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from modejump.errors import InputError
 from modejump.features.expression import Feature
 from modejump.kernels.rng import fresh_sequence
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
+from modejump.samplers.feature_snapshot import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.gmjmcmc import STEPS as SEARCH_STEPS
-from modejump.samplers.gmjmcmc import Discovery, Finished, prime_search, search_features
+from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import Collected, laws_of
 from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library
 from modejump.samplers.outcome import batch_means, discovery_from
@@ -23,6 +25,9 @@ from modejump.samplers.populations import Library, Populations
 from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
+from modejump.samplers.search import STEPS as SEARCH_STEPS
+from modejump.samplers.search import Finished, Search, in_words, prime_search
+from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -58,6 +63,7 @@ def rgmjmcmc(
     distinct: int = 0,
     edits: int = EVALUATIONS,
     progress: Progress | None = None,
+    checkpoint: NoCheckpoint | None = None,
 ) -> Discovery:
     """Sample models of features; the share of steps in a model estimates its posterior probability.
 
@@ -84,6 +90,8 @@ def rgmjmcmc(
         Models that may be evaluated, about, to complete the library by edits of the best ones.
     progress : callable, optional
         Called with (done, total, note).
+    checkpoint : Checkpoint, optional
+        Keeps the state of the run, and goes on from what it finds.
     """
     for name, value, least in (
         ("chains", chains, 1),
@@ -95,8 +103,9 @@ def rgmjmcmc(
         if value < least:
             raise InputError(f"{name} is {value}; give at least {least}.")
     driver = _Driver(
-        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), edits, progress
-    )
+        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), edits, progress,
+        checkpoint or NoCheckpoint(),
+    )  # fmt: skip
     return driver.run(search_steps, distinct)
 
 
@@ -123,7 +132,9 @@ class _Driver:
         settings: Populations,
         edits: int,
         progress: Progress | None,
+        checkpoint: NoCheckpoint,
     ) -> None:
+        self.checkpoint = checkpoint
         self.problem, self.budget, self.workers, self.settings = problem, budget, workers, settings
         self.edits = edits
         search_root, sampling_root, start_root = root.spawn(3)
@@ -134,29 +145,34 @@ class _Driver:
         self.progress = progress or (lambda done, total, note: None)
         self.chains: list[ReversibleChain] = []
         self.collected: Collected = {}
+        self.outcomes: list[Finished] = []
+        self.notes: list[str] = []
         self.warmup_steps = 0
+        self.begun = self.warmed = 0.0
+        # Steps after which distinct models are counted.
+        self.counted_from: int | None = None
         self.finished = True
         self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(self.seeds) > 1 else None
 
     def run(self, search_steps: int, distinct: int) -> Discovery:
         prime(self.problem, self.settings)
-        begun = time.perf_counter()
-        notes: list[str] = []
+        saved = self.checkpoint.saved
+        self.begun = time.perf_counter() - resumed_seconds(saved, "rgmjmcmc")
         if len(self.seeds) < len(self.search_seeds):
-            notes.append(
+            self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         try:
-            outcomes = self._search(search_steps)
-            self._learn(begun)
-            warmed = time.perf_counter()
-            for chain in self.chains:
-                chain.batch = FIRST_BATCH
-            done = SEARCH_SHARE + LEARN_SHARE
-            schedule = Schedule(self.chains, self._run_batches, self.progress, done, self._law_means)
+            if saved is None or saved.state.get("phase") == "search":
+                self._search(search_steps)
+                self._learn(self._freeze(), 0)
+            else:
+                self._resume(saved)
+            schedule = self._schedule()
             try:
-                notes += schedule.sample(self.budget, begun)
+                if self.counted_from is None:
+                    self.notes += schedule.sample(self.budget, self.begun)
                 self._until_distinct(schedule, distinct)
             except KeyboardInterrupt:
                 if not all(chain.means for chain in self.chains):
@@ -165,6 +181,7 @@ class _Driver:
         finally:
             if self.pool:
                 self.pool.shutdown()
+            self.checkpoint.close()
         align_batches(self.chains)
         ended = time.perf_counter()
         for chain in self.chains:
@@ -172,13 +189,13 @@ class _Driver:
         return discovery_from(
             self.problem,
             self.chains,
-            outcomes,
+            self.outcomes,
             self.collected,
-            seconds=ended - warmed,
-            warmup_seconds=warmed - begun,
+            seconds=ended - self.warmed,
+            warmup_seconds=self.warmed - self.begun,
             warmup_steps=self.warmup_steps,
             finished=self.finished,
-            notes=tuple(notes),
+            notes=tuple(self.notes),
         )
 
     def _each(self, work: Callable[[ReversibleChain], object]) -> list:
@@ -197,12 +214,81 @@ class _Driver:
     def _run_batches(self, count: int) -> None:
         self._each(partial(ReversibleChain.run_batches, count=count))
 
-    def _search(self, search_steps: int) -> list[Finished]:
+    def _schedule(self) -> Schedule:
+        """Sampling; a checkpoint after each piece of it, where it is time for one."""
+        # Nothing is added to what is known while the chains sample.
+        known = under("collected", collected_arrays(self.collected))
+
+        def keep() -> None:
+            state: dict[str, Any] = {"phase": "sampling", "target": schedule.target, "notes": list(self.notes)}
+            self._keep(
+                state | {"counted_from": self.counted_from}, known | {"warmed": np.array(self.warmed - self.begun)}
+            )
+
+        done, target = SEARCH_SHARE + LEARN_SHARE, resumed_target(self.checkpoint.saved)
+        schedule = Schedule(
+            self.chains, self._run_batches, self.progress, done, self._law_means, keep, self._best_model, target
+        )
+        return schedule
+
+    def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
+        """A checkpoint, where it is time for one."""
+        if not self.checkpoint.due():
+            return
+        library = self.chains[0].library
+        flat = arrays | {
+            "library": text_array([f.text for f in library.features]),
+            "importance": library.importance,
+            "searched": np.array([outcome.counts() for outcome in self.outcomes]),
+        }
+        for i, snapshot in enumerate(self._each(ReversibleChain.snapshot)):
+            flat |= under(f"chain-{i}", snapshot)
+        self._save(state, flat)
+
+    def _save(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        about = {"algorithm": "rgmjmcmc", "spent": time.perf_counter() - self.begun, "warmup_steps": self.warmup_steps}
+        self.checkpoint.save(about | dict(state), arrays)
+
+    def _resume(self, saved: Saved) -> None:
+        """Take over what an earlier run knew, and learn on or sample on."""
+        reader, names = Reader(saved.arrays), self.problem.names
+        counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
+        self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
+        self.collected = read_collected(reader.under("collected"), names)
+        self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
+        features = read_features(reader, "library", names)
+        library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
+        self._make_chains(library)
+        for i, chain in enumerate(self.chains):
+            chain.restore(part_of(saved.arrays, f"chain-{i}"))
+        if saved.state.get("phase") == "learning":
+            learnt = reader.array("learnt", np.float64, (len(features),))
+            self._learn(library, whole_number(saved, "round", 1, ROUNDS + 1), learnt)
+            return
+        self.warmed = self.begun + reader.number("warmed")
+        if saved.state.get("counted_from") is not None:
+            self.counted_from = whole_number(saved, "counted_from", 0, 1 << 62)
+            self.notes = [str(note) for note in saved.state.get("notes", ())]
+
+    def _best_model(self) -> str:
+        """The best model so far, in words."""
+        found = dict(self._known_best)
+        for chain in self.chains:
+            found |= chain.best_library_models(1)
+        best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
+        return in_words(best)
+
+    @cached_property
+    def _known_best(self) -> Collected:
+        """The best of the models that warm-up met."""
+        return {model: self.collected[model] for model in best_models(self.collected, 1)}
+
+    def _search(self, search_steps: int) -> None:
         """Warm-up: chains of GMJMCMC."""
         steps = DEFAULT_POPULATIONS * search_steps if self.budget.warmup is None else int(self.budget.warmup)
         populations = max(1, -(-steps // search_steps))
         seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
-        outcomes = search_features(
+        search = Search(
             self.problem,
             self.search_seeds,
             populations=populations,
@@ -211,11 +297,15 @@ class _Driver:
             workers=self.workers,
             steps=search_steps,
             progress=lambda done, total, note: self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}"),
+            checkpoint=self.checkpoint,
+            save=lambda state, arrays: self._save({"phase": "search", **state}, arrays),
         )
-        for outcome in outcomes:
+        if self.checkpoint.saved is not None:
+            search.resume(self.checkpoint.saved.state, self.checkpoint.saved.arrays)
+        self.outcomes = search.run()
+        for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
-        return outcomes
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
@@ -227,18 +317,20 @@ class _Driver:
         inside = set(library.features)
         starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
         rng = np.random.default_rng(self.start_seed)
-        memory = self.budget.memory // chains
-        self.chains = [ReversibleChain(self.problem, library, s, self.settings, memory) for s in self.seeds]
+        self._make_chains(library)
         for chain in self.chains:
             chain.begin_at(sorted(starts[int(rng.integers(len(starts)))]))
         return library
 
-    def _learn(self, begun: float) -> None:
+    def _make_chains(self, library: Library) -> None:
+        memory = self.budget.memory // len(self.seeds)
+        self.chains = [ReversibleChain(self.problem, library, s, self.settings, memory) for s in self.seeds]
+
+    def _learn(self, library: Library, done: int, learnt: np.ndarray | None = None) -> None:
         """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""
-        library = self._freeze()
-        learnt = library.importance
-        for i in range(ROUNDS):
-            shares = self._round(begun, i)
+        learnt = library.importance if learnt is None else learnt
+        for i in range(done, ROUNDS):
+            shares = self._round(i)
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
@@ -247,10 +339,15 @@ class _Driver:
                 library = self._freeze()
                 learnt = library.importance
             self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+            if self.checkpoint.due():
+                known = under("collected", collected_arrays(self.collected))
+                self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
         self._note_models()
         for chain in self.chains:
             chain.recall(self.collected)
             chain.forget_warmup()
+            chain.batch = FIRST_BATCH
+        self.warmed = time.perf_counter()
 
     def _note_models(self) -> None:
         """Add what the chains met to what is known."""
@@ -259,12 +356,12 @@ class _Driver:
             self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
             self.collected |= chain.best_library_models(NOTED)
 
-    def _round(self, begun: float, i: int) -> list[np.ndarray]:
+    def _round(self, i: int) -> list[np.ndarray]:
         if self.budget.seconds is None:
             steps = LEARN_STEPS if self.budget.warmup is None else max(1, int(self.budget.warmup) // (10 * ROUNDS))
             self.warmup_steps += steps * len(self.chains)
             return self._each(partial(ReversibleChain.warm_up, steps=steps))
-        until = begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
+        until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
         shares, steps = timed_pieces(lambda n: self._each(partial(ReversibleChain.warm_up, steps=n)), until)
         self.warmup_steps += steps * len(self.chains)
         return shares
@@ -282,8 +379,14 @@ class _Driver:
 
     def _until_distinct(self, schedule: Schedule, distinct: int) -> None:
         """Go on until the chains have met so many distinct models on average."""
-        steps = schedule.steps_done()
-        while distinct > 0 and schedule.steps_done() < 10 * steps:
-            if np.mean([chain.distinct for chain in self.chains]) >= distinct:
+        if distinct == 0:
+            return
+        if self.counted_from is None:
+            self.counted_from = schedule.target = schedule.steps_done()
+        steps = self.counted_from
+        while True:
+            schedule.sample_steps(schedule.target or 0, 10 * steps)
+            met = np.mean([chain.distinct for chain in self.chains])
+            if met >= distinct or schedule.steps_done() >= 10 * steps:
                 return
-            schedule.sample_steps(schedule.steps_done() + max(steps // 4, 1), 10 * steps)
+            schedule.target = schedule.steps_done() + max(steps // 4, 1)

@@ -14,10 +14,13 @@ from modejump.kernels.state import ENTRY, new_state, new_work, transfer
 from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
 from modejump.likelihoods.glm import Glm
 from modejump.problem import Problem
+from modejump.samplers.snapshot import Reader, Snapshot, batch_arrays, chain_arrays, read_batches, read_chain
 
 # Neighbouring batches are merged, two and two, when there are so many.
 MAX_BATCHES = 512
 FIRST_CAPACITY = 4096
+# A snapshot whose store has room for more models than memory allows, and for more than this, is damaged.
+MOST_CAPACITY = 1 << 22
 
 
 class Batched(Protocol):
@@ -170,6 +173,20 @@ class Runner:
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""
         forget_visits(self.chain)
+
+    def snapshot(self) -> Snapshot:
+        """The chain between two batches; what its problem gives is left out."""
+        batches = batch_arrays(self.batch, self.means, len(self.start))
+        return chain_arrays(self.chain) | batches | {"start": self.start.copy()}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a chain of the same problem was when the snapshot was taken."""
+        reader = Reader(snapshot)
+        most_room = self.chain.state.slot.size + self.chain.work.products.shape[0]
+        most_models = max(self.max_models, MOST_CAPACITY)
+        self.chain = read_chain(reader, self.chain, self.data.glm, most_models, most_room)
+        self.batch, self.means = read_batches(reader, MAX_BATCHES, len(self.start))
+        self.start = reader.like("start", self.start, (0, 2))
 
 
 def align_batches(runners: Sequence[Batched]) -> None:

@@ -15,6 +15,11 @@ FIRST_BATCH = 500
 FIRST_PIECE = 100
 # A wanted precision is checked first after so many batches, then whenever their steps have doubled.
 FIRST_CHECK = 64
+# Each chain makes at most so many steps between two reports, and fewer where these take longer than so many seconds.
+MOST_STEPS = 25_000
+MOST_SECONDS = 4.0
+# Seconds between two looks at what takes time to say.
+TELL_EVERY = 1.0
 
 Progress = Callable[[float, float, str], None]
 
@@ -50,6 +55,12 @@ class Schedule:
     means : callable, optional
         Batch means of shape (chains, batches, terms) that a wanted precision is judged by; default those that the
         chains keep.
+    keep : callable, optional
+        Called after each piece of work, when all chains are between two batches.
+    best : callable, optional
+        The best model so far, in words.
+    target : int, optional
+        Steps at which a wanted precision is judged next, where an earlier run had come so far.
     """
 
     def __init__(
@@ -59,10 +70,18 @@ class Schedule:
         progress: Progress,
         begun_share: float,
         means: Callable[[], np.ndarray] | None = None,
+        keep: Callable[[], None] | None = None,
+        best: Callable[[], str] | None = None,
+        target: int | None = None,
     ) -> None:
         self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
         self.means = means or (lambda: np.array([chain.means for chain in chains]))
-        self.began = time.perf_counter()
+        self.keep = keep or (lambda: None)
+        self.best = best or (lambda: "")
+        self.target = target
+        self.began = self._told = time.perf_counter()
+        self._before = self.steps_done()
+        self._words = ""
 
     def sample(self, budget: Budget, begun: float) -> list[str]:
         """Spend the budget, which began at a moment; returns what the user should know."""
@@ -72,8 +91,9 @@ class Schedule:
             return self._sample_to_precision(budget.mcse, budget.sampling_steps())
         else:
             steps = budget.sampling_steps()
-            for chain in self.chains:
-                chain.batch = max(1, min(FIRST_BATCH, steps // 64))
+            if not self.chains[0].means:
+                for chain in self.chains:
+                    chain.batch = max(1, min(FIRST_BATCH, steps // 64))
             self.sample_steps(steps, steps)
         return []
 
@@ -82,21 +102,39 @@ class Schedule:
         return self.chains[0].batch * len(self.chains[0].means)
 
     def _report(self, done: float) -> None:
-        """Progress of sampling, with its rate so far."""
-        steps = self.steps_done() * len(self.chains)
-        rate = steps / max(time.perf_counter() - self.began, 1e-9)
+        """Progress of sampling: its rate so far, the largest R-hat, the best model."""
+        now = time.perf_counter()
+        rate = (self.steps_done() - self._before) * len(self.chains) / max(now - self.began, 1e-9)
+        if not self._words or now - self._told > TELL_EVERY:
+            self._told, self._words = now, self._in_words()
         share = self.begun_share + (1 - self.begun_share) * done
-        self.progress(share, 1.0, f"sampling, {rate / 1e6:.2f} million steps/s")
+        self.progress(share, 1.0, f"sampling, {rate / 1e6:.2f} million steps/s{self._words}")
+
+    def _in_words(self) -> str:
+        """Largest R-hat over what the chains count themselves, and the best model."""
+        means = [chain.means for chain in self.chains]
+        few = min(len(m) for m in means)
+        r_hat = split_r_hat(np.array([m[:few] for m in means]), self.chains[0].batch) if few > 1 else np.zeros(0)
+        r_hat = r_hat[~np.isnan(r_hat)]
+        best = self.best()
+        return (f", R-hat {r_hat.max():.3f}" if len(r_hat) else "") + (f", best: {best}" if best else "")
 
     def sample_steps(self, target: int, total: int) -> None:
         """Batches until each chain has made the target's number of steps."""
+        quick = MOST_STEPS
         while self.steps_done() < target:
             batch = self.chains[0].batch
             left = -(-(target - self.steps_done()) // batch)
             # Batches double their length when there are too many: not in the middle, or the target is overshot.
             room = MAX_BATCHES - len(self.chains[0].means)
-            self.run(max(1, min(left, room, 25_000 // batch)))
+            count = max(1, min(left, room, quick // batch))
+            now = time.perf_counter()
+            self.run(count)
+            # Where the pieces end changes nothing but how soon the world hears of them.
+            rate = count * batch / max(time.perf_counter() - now, 1e-9)
+            quick = int(min(MOST_STEPS, MOST_SECONDS * rate))
             self._report(min(1.0, self.steps_done() / total))
+            self.keep()
 
     def _sample_until(self, until: float) -> None:
         count = 1
@@ -110,19 +148,20 @@ class Schedule:
             elif spent > 0.3:
                 count = max(1, count // 2)
             self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
+            self.keep()
 
     def _sample_to_precision(self, wanted: float, cap: int) -> list[str]:
-        target = FIRST_CHECK * FIRST_BATCH
+        self.target = self.target or FIRST_CHECK * FIRST_BATCH
         while True:
-            target = min(target, cap)
-            self.sample_steps(target, cap)
+            self.target = min(self.target, cap)
+            self.sample_steps(self.target, cap)
             means = self.means()
             reached = float(monte_carlo_error(means, split_r_hat(means, self.chains[0].batch)).max())
             if reached <= wanted:
                 return []
-            if target >= cap:
+            if self.target >= cap:
                 return [
                     f"The wanted precision {wanted:g} was not reached within {cap} steps a chain "
                     f"(largest Monte Carlo standard error {reached:.2g}); raise the cap."
                 ]
-            target *= 2
+            self.target *= 2

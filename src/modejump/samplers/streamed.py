@@ -29,17 +29,9 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
-from modejump.samplers.gmjmcmc import (
-    DEFAULT_POPULATIONS,
-    PATIENCE,
-    STEPS,
-    Discovery,
-    Finished,
-    Progress,
-    feature_problem,
-    merged_discovery,
-)
+from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
 from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
+from modejump.samplers.search import PATIENCE, STEPS, Finished, Progress
 from modejump.samplers.streamed_features import Alphas, FeatureColumns, fit_alphas
 from modejump.samplers.streamed_problem import (
     MAYBE_PERFECT,
@@ -420,7 +412,7 @@ def streamed_gmjmcmc(
     def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
         return laws_from(target, collected, alphas, columns=_Elsewhere(rows, target, dict(driver.alphas)))
 
-    return merged_discovery(problem, outcomes, time.perf_counter() - began, make_laws)
+    return merged_discovery(problem, outcomes, time.perf_counter() - began, make_laws=make_laws)
 
 
 def _finished(chain: StreamedChain, alphas: Alphas) -> Finished:

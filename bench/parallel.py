@@ -1,0 +1,107 @@
+"""Row 12: chains side by side, and what checkpoints cost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.genetic import planets_problem
+from bench.measure import Line, Note, Pace, Series, interleave, rate_lines, timed
+from bench.problems import gauss
+from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import Checkpoint
+from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.result import SamplerResult
+from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much work the row does: repetitions, chains, steps of each; seconds of a run, and between checkpoints."""
+
+    repetitions: int = 3
+    chains: int = 8
+    terms: int = 60
+    steps: int = 2_000_000
+    reversible_steps: int = 500_000
+    seconds: float = 60.0
+    every: float = 10.0
+
+
+class Counted(Checkpoint):
+    """Checkpoints whose cost is noted: seconds for which the chains stood still, and CPU seconds of the writer."""
+
+    def __init__(self, directory: str, every: float) -> None:
+        super().__init__(directory, every)
+        self.costs: list[float] = []
+        self.bytes = 0
+
+    def save(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        """Hand over a state."""
+        super().save(state, arrays)
+        self.bytes = sum(array.nbytes for array in arrays.values())
+
+    def _write(self, generation: int, state: dict[str, Any], arrays: Snapshot) -> None:
+        super()._write(generation, state, arrays)
+        self.costs.append(self._cost)
+
+
+def _same(one: SamplerResult, other: SamplerResult) -> bool:
+    assert one.batch_means is not None and other.batch_means is not None
+    models = (one.models.log_posterior, one.models.visits), (other.models.log_posterior, other.models.visits)
+    return np.array_equal(one.batch_means, other.batch_means) and all(map(np.array_equal, *models))
+
+
+def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budget]]:
+    linear, planets = gauss(size.terms).problem, planets_problem(223)
+    return {
+        f"MJMCMC, {size.terms} terms": (
+            lambda **options: mjmcmc(linear, **options),
+            Budget(steps=size.steps),
+        ),
+        "RGMJMCMC, planets": (
+            lambda **options: rgmjmcmc(planets, **options).result,
+            Budget(steps=size.reversible_steps),
+        ),
+    }
+
+
+def lines(row: int, size: Size) -> Iterator[Line | Note]:
+    """Two workers against one on the same chains, and the share of the time that checkpoints take."""
+    for name, (sampler, budget) in _samplers(size).items():
+        results: dict[int, SamplerResult] = {}
+
+        def work(
+            repetition: int, workers: int, sampler: Any = sampler, budget: Budget = budget, results: Any = results
+        ) -> Pace:
+            found, clock = timed(lambda: sampler(chains=size.chains, budget=budget, workers=workers, seed=1))
+            results[workers] = found
+            return Pace(found.steps, clock)
+
+        jobs = {"one": lambda i, work=work: work(i, 1), "two": lambda i, work=work: work(i, 2)}
+        sampler(chains=2, budget=Budget(warmup=300, steps=100))
+        found, _ = interleave(jobs, size.repetitions)
+        what = f"{name}, {size.chains} chains, two workers"
+        yield from rate_lines(row, what, "steps", found["two"], found["one"], "one worker")
+        if not _same(results[1], results[2]):
+            yield Note(row, f"{name}: two workers gave another result than one.")
+        yield from _cost_lines(row, name, sampler, size)
+
+
+def _cost_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        keeper = Counted(folder, size.every)
+        budget = Budget(seconds=size.seconds)
+        _, clock = timed(lambda: sampler(chains=size.chains, budget=budget, workers=2, seed=1, checkpoint=keeper))
+        share = Series.of([sum(keeper.costs) / clock.wall])
+    yield Line(row, f"{name}, checkpoints every {size.every:g} s", "share of wall", share, less=True)
+    yield Note(
+        row,
+        f"{name}: {len(keeper.costs)} checkpoints in {clock.wall:.0f} s, the last of {keeper.bytes / 2**20:.0f} MiB; "
+        "counted are the seconds for which the chains stood still and the CPU seconds of the writing thread.",
+    )

@@ -1,0 +1,24 @@
+"""``modejump resume``: go on with a run that was ended."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+
+from modejump.commands.fit import progress_for, show
+from modejump.errors import ModejumpWarning
+from modejump.estimators.runs import resume, title_of, unfinished
+
+
+def run_resume(out: Path, jobs: int | None, checkpoint: float | None, quiet: bool) -> bool:
+    """Go on, print, and store; False where the sampler was interrupted again and what it had is shown."""
+    title, finished = title_of(out), not unfinished(out)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModejumpWarning)
+        estimator = resume(out, n_jobs=jobs, every=checkpoint, progress=progress_for(quiet))
+    if finished and not quiet:
+        Console().print(f"The run in {out} was finished before.", highlight=False)
+    show(estimator, caught, title, out, quiet)
+    return estimator.posterior_.result.finished

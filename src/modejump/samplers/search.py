@@ -1,0 +1,268 @@
+"""The search among features: chains of populations, each run to its end before the next one of its worker begins."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modejump.features.expression import Feature
+from modejump.kernels.archive import BEST, EVALUATED
+from modejump.kernels.evolve import POPULATIONS, RESTARTS
+from modejump.samplers.checkpoint import NoCheckpoint
+from modejump.samplers.feature_snapshot import alpha_arrays, collected_arrays, read_alphas, read_collected
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.genetic import GeneticChain
+from modejump.samplers.laws import Collected
+from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
+
+STEPS = 300
+PATIENCE = 30
+# Populations between two looks at the clock, at first; where they take less than this many seconds, more.
+_ROUND = 10
+_ROUND_SECONDS = 0.1
+# Seconds between two reports of progress.
+_REPORT_EVERY = 0.2
+
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What is left of a chain when its arrays are gone."""
+
+    collected: Collected
+    alphas: dict[Feature, np.ndarray]
+    populations: int
+    restarts: int
+    steps: int
+    evaluated: int
+    best: float
+
+    @classmethod
+    def of(cls, chain: GeneticChain) -> Finished:
+        """What a chain at its end leaves behind."""
+        chain.collect()
+        num = chain.genetic.num
+        return cls(
+            chain.collected,
+            chain.alphas,
+            int(num[POPULATIONS]),
+            int(num[RESTARTS]),
+            int(num[POPULATIONS]) * chain.genetic.steps,
+            int(chain.archive.num[EVALUATED]),
+            float(chain.archive.val[BEST]),
+        )
+
+    def counts(self) -> np.ndarray:
+        """The numbers of a chain that is at its end."""
+        return np.array([self.populations, self.restarts, self.steps, self.evaluated], np.int64)
+
+    def snapshot(self) -> Snapshot:
+        """All of it as plain arrays."""
+        return (
+            under("collected", collected_arrays(self.collected))
+            | under("alphas", alpha_arrays(self.alphas))
+            | {"counts": self.counts(), "best": np.array(self.best)}
+        )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, names: Sequence[str]) -> Finished:
+        """What a snapshot was taken of."""
+        reader = Reader(snapshot)
+        collected, alphas = read_collected(reader.under("collected"), names), read_alphas(reader.under("alphas"), names)
+        counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
+        return cls.from_counts(counts, reader.number("best"), collected, alphas)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: np.ndarray,
+        best: float,
+        collected: Collected | None = None,
+        alphas: dict[Feature, np.ndarray] | None = None,
+    ) -> Finished:
+        """A chain at its end by its numbers, and its models where somebody still asks for them."""
+        populations, restarts, steps, evaluated = counts.tolist()
+        return cls(collected or {}, alphas or {}, populations, restarts, steps, evaluated, best)
+
+
+def in_words(model: Iterable[Feature]) -> str:
+    """A model for a line of progress."""
+    return " + ".join(f.text for f in sorted(model)) or "the base model"
+
+
+def prime_search(problem: FeatureProblem) -> None:
+    """Compile, or load from the cache, before any clock runs."""
+    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
+
+
+class Search:
+    """One chain of populations for each seed.
+
+    The chains are independent, so a state to go on from is made of what each of them had at some moment: what the
+    finished ones left, and snapshots of those that run.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seeds : sequence of SeedSequence
+        One stream for each chain.
+    populations : int
+        Populations of each chain, where no ``seconds`` are given for all chains together.
+    seconds : float, optional
+        Wall time.
+    memory : int
+        Bytes for the columns of the chains that run at the same time.
+    workers : int
+        Threads.
+    steps : int
+        MJMCMC steps in a population.
+    progress : callable, optional
+        Called with (done, total, note).
+    checkpoint : Checkpoint, optional
+        Asked between two rounds of a chain whether it is time for a checkpoint.
+    save : callable, optional
+        Hands a state of the search, and its arrays, to the checkpoint.
+    """
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        seeds: Sequence[np.random.SeedSequence],
+        *,
+        populations: int,
+        seconds: float | None,
+        memory: int,
+        workers: int,
+        steps: int = STEPS,
+        progress: Progress | None = None,
+        checkpoint: NoCheckpoint | None = None,
+        save: Callable[[dict[str, Any], Snapshot], None] | None = None,
+    ) -> None:
+        chains = len(seeds)
+        self.problem, self.seeds, self.populations, self.steps = problem, seeds, populations, steps
+        self.workers = min(workers, chains)
+        self.memory = memory // self.workers
+        self.share = None if seconds is None else seconds * self.workers / chains
+        self.progress, self.checkpoint, self.save = progress, checkpoint or NoCheckpoint(), save
+        self.finished: dict[int, Finished] = {}
+        # Chains that were under way when the state was kept, and for how many seconds.
+        self.waiting: dict[int, Snapshot] = {}
+        self._active: dict[int, float] = {}
+        self._posted: dict[int, Snapshot] = {}
+        self._made: dict[int, int] = {}
+        self._best: tuple[float, str] = (-np.inf, "")
+        self._began = self._told = time.perf_counter()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def run(self) -> list[Finished]:
+        """Run all chains; after an interrupt those under way stop soon, and are found in ``finished``."""
+        left = [index for index in range(len(self.seeds)) if index not in self.finished]
+        # The main thread only waits, so that an interrupt never finds a chain in the middle of something.
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                list(pool.map(self._one, left))
+            except BaseException:
+                self._stopped = True
+                raise
+        return self.outcomes()
+
+    def outcomes(self) -> list[Finished]:
+        """What the chains left, in their order."""
+        return [self.finished[index] for index in sorted(self.finished)]
+
+    def _one(self, index: int) -> None:
+        chain = GeneticChain(self.problem, self.seeds[index], steps=self.steps, patience=PATIENCE, memory=self.memory)
+        spent = 0.0
+        if index in self.waiting:
+            snapshot = self.waiting[index]
+            spent = Reader(snapshot).number("spent")
+            chain.restore(part_of(snapshot, "chain"))
+        began = time.perf_counter() - spent
+        with self._lock:
+            if self._stopped:
+                return
+            self._active[index] = 0.0
+        done, count = int(chain.genetic.num[POPULATIONS]), _ROUND
+        while not self._at_end(done, began) and not self._stopped:
+            now = time.perf_counter()
+            done += count if self.share is not None else min(count, self.populations - done)
+            chain.run_to(done)
+            if time.perf_counter() - now < _ROUND_SECONDS / 2 and self.share is None:
+                count *= 2
+            self._between_rounds(index, chain, done, began)
+        outcome = Finished.of(chain)
+        with self._lock:
+            del self._active[index]
+            self._posted.pop(index, None)
+            self.waiting.pop(index, None)
+            self.finished[index] = outcome
+            if not self._stopped:
+                self._report()
+
+    def _at_end(self, done: int, began: float) -> bool:
+        if self.share is None:
+            return done >= self.populations
+        return done > 0 and time.perf_counter() - began >= self.share
+
+    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> None:
+        """Progress, and a snapshot of this chain where it is time for one."""
+        spent = time.perf_counter() - began
+        if chain.archive.val[BEST] > self._best[0]:
+            self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
+        with self._lock:
+            if self._stopped:
+                return
+            self._made[index] = done
+            self._active[index] = done / self.populations if self.share is None else min(spent / self.share, 1.0)
+            if time.perf_counter() - self._told > _REPORT_EVERY and self._active[index] < 1.0:
+                self._report()
+            if index in self._posted or not self.checkpoint.due():
+                return
+        posted = under("chain", chain.snapshot()) | {"spent": np.array(spent)}
+        with self._lock:
+            self._posted[index] = self.waiting[index] = posted
+            if self.save is not None and not self._stopped and self._active.keys() <= self._posted.keys():
+                self._posted = {}
+                self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+
+    def _report(self) -> None:
+        """Progress with the number of chains at their end, the rate, and the best model so far."""
+        self._told = time.perf_counter()
+        if self.progress is None:
+            return
+        rate = sum(self._made.values()) / max(self._told - self._began, 1e-9)
+        note = f"{len(self.finished)} of {len(self.seeds)} chains, {rate:.0f} populations/s"
+        done = len(self.finished) + sum(self._active.values())
+        self.progress(done, len(self.seeds), f"{note}, best: {self._best[1]}" if self._best[1] else note)
+
+    def _arrays(self) -> Snapshot:
+        flat: Snapshot = {}
+        for index, outcome in self.finished.items():
+            flat |= under(f"finished-{index}", outcome.snapshot())
+        for index, snapshot in self.waiting.items():
+            flat |= under(f"running-{index}", snapshot)
+        return flat
+
+    def resume(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        """Go on from a state that ``save`` was given."""
+        reader = Reader(arrays)
+        for name in ("finished", "running"):
+            numbers = state.get(name)
+            reader.need(isinstance(numbers, list) and all(n in range(len(self.seeds)) for n in numbers), name)
+        for index in state["finished"]:
+            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem.names)
+        self.waiting = {index: part_of(arrays, f"running-{index}") for index in state["running"]}
+
+
+def search_features(problem: FeatureProblem, seeds: Sequence[np.random.SeedSequence], **options: Any) -> list[Finished]:
+    """Run one chain of populations for each seed, see :class:`Search`."""
+    return Search(problem, seeds, **options).run()
