@@ -419,6 +419,7 @@ def test_a_sample_that_is_wrong_costs_passes_and_nothing_else(small_sample: None
     assert_same_search(whole, model)
 
 
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
 def test_constant_covariates_and_useless_transforms_are_named(small_sample: None) -> None:
     data = planets(0.3).drop(columns="w").assign(k=2.0)
     options = {"algorithm": "auto", "chains": 2, "budget": Budget(seconds=0.01), "random_state": 4}

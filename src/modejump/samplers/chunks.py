@@ -170,8 +170,9 @@ class Moments:
             z = columns - mean[:, None]
             if weight is not None:
                 z *= np.sqrt(weight)
-            squares = np.einsum("ij,ij->i", z, z)
             cross = tuple(_product(z, left, right) for left, right in groups)
+            whole = len(groups) == 1 and len(groups[0][0]) == len(groups[0][1]) == len(z)
+            squares = np.diag(cross[0]).copy() if whole else np.einsum("ij,ij->i", z, z)
         return cls(n, m, mean, squares, cross, groups)
 
     def merged(self, other: Moments) -> Moments:
