@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,23 +75,28 @@ def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budge
 def lines(row: int, size: Size) -> Iterator[Line | Note]:
     """Two workers against one on the same chains, and the share of the time that checkpoints take."""
     for name, (sampler, budget) in _samplers(size).items():
-        results: dict[int, SamplerResult] = {}
-
-        def work(
-            repetition: int, workers: int, sampler: Any = sampler, budget: Budget = budget, results: Any = results
-        ) -> Pace:
-            found, clock = timed(lambda: sampler(chains=size.chains, budget=budget, workers=workers, seed=1))
-            results[workers] = found
-            return Pace(found.steps, clock)
-
-        jobs = {"one": lambda i, work=work: work(i, 1), "two": lambda i, work=work: work(i, 2)}
         sampler(chains=2, budget=Budget(warmup=300, steps=100))
-        found, _ = interleave(jobs, size.repetitions)
-        what = f"{name}, {size.chains} chains, two workers"
-        yield from rate_lines(row, what, "steps", found["two"], found["one"], "one worker")
-        if not _same(results[1], results[2]):
-            yield Note(row, f"{name}: two workers gave another result than one.")
+        yield from _worker_lines(row, name, partial(sampler, chains=size.chains, budget=budget, seed=1), size)
         yield from _cost_lines(row, name, sampler, size)
+
+
+def _worker_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
+    results: dict[int, SamplerResult] = {}
+    sampling: dict[int, list[float]] = {1: [], 2: []}
+
+    def work(repetition: int, workers: int) -> Pace:
+        found, clock = timed(lambda: sampler(workers=workers))
+        results[workers] = found
+        sampling[workers].append(found.seconds)
+        return Pace(found.steps, clock)
+
+    found, _ = interleave({"one": partial(work, workers=1), "two": partial(work, workers=2)}, size.repetitions)
+    what = f"{name}, {size.chains} chains, two workers"
+    yield from rate_lines(row, what, "steps", found["two"], found["one"], "one worker")
+    one, two = Series.of(sampling[1]), Series.of(sampling[2])
+    yield Line(row, f"{what}, sampling alone", "wall s", two, one, "one worker", less=True)
+    if not _same(results[1], results[2]):
+        yield Note(row, f"{name}: two workers gave another result than one.")
 
 
 def _cost_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:

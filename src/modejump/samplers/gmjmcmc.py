@@ -23,7 +23,8 @@ from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
-from modejump.samplers.search import STEPS, Finished, Progress, Search, prime_search
+from modejump.samplers.schedule import Progress
+from modejump.samplers.search import STEPS, Finished, Search, prime_search
 
 DEFAULT_POPULATIONS = 250
 

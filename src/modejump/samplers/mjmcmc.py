@@ -98,7 +98,7 @@ class _Driver:
         self.budget = budget
         self.mixture = mixture
         self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(runners) > 1 else None
-        self.progress = progress or (lambda done, total, note: None)
+        self.progress = progress
         self.notes: list[str] = []
         self.finished = True
         self.warmup_steps = 0
@@ -153,7 +153,8 @@ class _Driver:
             self.warmup_steps += steps * len(self.runners)
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
-            self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
+            if self.progress:
+                self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
             self._keep(moves, begun, {"round": i + 1}, {"learnt": learnt})
         moves = self._adapted(moves, learnt)
         for r in self.runners:

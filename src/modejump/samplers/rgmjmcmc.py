@@ -142,7 +142,7 @@ class _Driver:
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
         self.seeds = sampling_root.spawn(int(np.clip(fit, min(chains, 2), chains)))
         self.start_seed = start_root
-        self.progress = progress or (lambda done, total, note: None)
+        self.progress = progress
         self.chains: list[ReversibleChain] = []
         self.collected: Collected = {}
         self.outcomes: list[Finished] = []
@@ -274,7 +274,7 @@ class _Driver:
         """The best model so far, in words."""
         found = dict(self._known_best)
         for chain in self.chains:
-            found |= chain.best_library_models(1)
+            found |= chain.best_library_model()
         best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
         return in_words(best)
 
@@ -296,7 +296,7 @@ class _Driver:
             memory=self.budget.memory,
             workers=self.workers,
             steps=search_steps,
-            progress=lambda done, total, note: self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}"),
+            progress=None if self.progress is None else self._tell_search,
             checkpoint=self.checkpoint,
             save=lambda state, arrays: self._save({"phase": "search", **state}, arrays),
         )
@@ -306,6 +306,10 @@ class _Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
+
+    def _tell_search(self, done: float, total: float, note: str) -> None:
+        if self.progress:
+            self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}")
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
@@ -338,7 +342,8 @@ class _Driver:
             if i < ROUNDS - 1 and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
-            self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+            if self.progress:
+                self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
             if self.checkpoint.due():
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})

@@ -19,17 +19,16 @@ from modejump.samplers.feature_snapshot import alpha_arrays, collected_arrays, r
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.laws import Collected
+from modejump.samplers.schedule import Progress, brief
 from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
 
 STEPS = 300
 PATIENCE = 30
-# Populations between two looks at the clock, at first; where they take less than this many seconds, more.
+# Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
 _ROUND_SECONDS = 0.1
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.2
-
-Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +195,11 @@ class Search:
             now = time.perf_counter()
             done += count if self.share is not None else min(count, self.populations - done)
             chain.run_to(done)
-            if time.perf_counter() - now < _ROUND_SECONDS / 2 and self.share is None:
+            took = time.perf_counter() - now
+            if took < _ROUND_SECONDS / 2 and self.share is None:
                 count *= 2
+            elif took > 10 * _ROUND_SECONDS:
+                count = max(1, count // 2)
             self._between_rounds(index, chain, done, began)
         outcome = Finished.of(chain)
         with self._lock:
@@ -242,7 +244,7 @@ class Search:
         rate = sum(self._made.values()) / max(self._told - self._began, 1e-9)
         note = f"{len(self.finished)} of {len(self.seeds)} chains, {rate:.0f} populations/s"
         done = len(self.finished) + sum(self._active.values())
-        self.progress(done, len(self.seeds), f"{note}, best: {self._best[1]}" if self._best[1] else note)
+        self.progress(done, len(self.seeds), f"{note}, best: {brief(self._best[1])}" if self._best[1] else note)
 
     def _arrays(self) -> Snapshot:
         flat: Snapshot = {}
