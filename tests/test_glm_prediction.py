@@ -38,6 +38,7 @@ from modejump.posterior.spread import (
     sum_on_grid,
     sum_on_grid_plain,
 )
+from modejump.priors import codes
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem import Problem
 from modejump.samplers.enumerate import enumerate_models
@@ -166,14 +167,18 @@ def slope_and_information(case: Case, eta: np.ndarray) -> tuple[np.ndarray, np.n
     return density * (y - p) / (p * (1 - p)), density**2 / (p * (1 - p))
 
 
-def estimate(case: Case, design: np.ndarray) -> Estimate:
-    """Scoring on the raw columns, until nothing changes."""
+def estimate(case: Case, design: np.ndarray, mode: bool = False) -> Estimate:
+    """Scoring on the raw columns, until nothing changes: the maximum, or for logit the mode under Jeffreys' prior."""
     theta = np.zeros(design.shape[1])
     theta[0] = 3.0 if case.link == "inverse" else 0.0
     for _ in range(200):
         score, info = slope_and_information(case, case.offset + design @ theta)
         information = design.T @ (design * (case.weights * info)[:, None])
-        step = np.linalg.solve(information, design.T @ (case.weights * score))
+        pull = case.weights * score
+        if mode:
+            hat = case.weights * info * np.einsum("ij,ji->i", design, np.linalg.solve(information, design.T))
+            pull = pull + hat * (0.5 - special.expit(case.offset + design @ theta))
+        step = np.linalg.solve(information, design.T @ pull)
         theta = theta + step
     shape = 1.0
     if case.family == "gamma":
@@ -212,7 +217,8 @@ def twin(case: Case, problem: Problem, posterior: Posterior) -> list[Component]:
     table = posterior.models(limit=None)
     for features, weight in zip(table["features"], table["probability"], strict=True):
         members = problem.index_of(features)
-        fit = estimate(case, case.design(problem, members, case.x))
+        mode = case.link == "logit" and data.code == codes.JEFFREYS
+        fit = estimate(case, case.design(problem, members, case.x), mode)
         info, k = fit.information, len(fit.theta) - base
         schur = info[base:, base:] - info[base:, :base] @ np.linalg.solve(info[:base, :base], info[:base, base:])
         wald = float(fit.theta[base:] @ schur @ fit.theta[base:])

@@ -444,8 +444,12 @@ def test_options_that_a_likelihood_of_your_own_cannot_honour(family: Any):
         Problem.build(x, y, family=family, link="logit")
     with pytest.raises(InputError, match="weights"):
         Problem.build(x, y, family=family, weights=np.arange(len(y), dtype=float))
-    with pytest.raises(InputError, match="not for features"):
-        feature_problem(x, y, [f"x{j}" for j in range(5)], transforms=[], space=Space(), family=family)
+    names = [f"x{j}" for j in range(5)]
+    with pytest.raises(InputError, match="weights"):
+        weights = np.arange(len(y), dtype=float)
+        feature_problem(x, y, names, transforms=[], space=Space(), weights=weights, family=family)
+    with pytest.raises(InputError, match="leave coef_prior at its default"):
+        feature_problem(x, y, names, transforms=[], space=Space(), coef_prior="bic", family=family)
     with pytest.raises(InputError, match="nothing can be predicted"):
         family.mean(np.zeros(1))
 

@@ -28,10 +28,9 @@ from modejump.design import (
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
-from modejump.likelihoods.glm import Glm, new_glm_work, no_glm
+from modejump.likelihoods.glm import Glm, has_estimate, new_glm_work, no_glm
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.own import Own, RawTable
-from modejump.likelihoods.rows import OWN
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
@@ -342,13 +341,13 @@ def _likelihood(
         return family, no_glm()
     family.check_prior(prior)
     if isinstance(family, Own):
-        return _own(family, raw)
+        return own_base(family.bind(raw))
     return family, _glm(family, raw.y, raw.w, offset, raw.base, columns, prior.code, par, n)
 
 
-def _own(family: Own, raw: RawTable) -> tuple[Own, Glm]:
-    """A likelihood of the user's own for a problem, with its base model evaluated."""
-    family, glm = family.bind(raw)
+def own_base(bound: tuple[Own, Glm]) -> tuple[Own, Glm]:
+    """A likelihood of the user's own that is bound to a problem, with its base model evaluated."""
+    family, glm = bound
     value = fit_columns(glm, new_glm_work(glm, 1), np.zeros(0, np.int64), 0, np.zeros(4), 0.0)
     if not np.isfinite(value):
         raise InputError(
@@ -388,19 +387,17 @@ def fitted_base(
     n: float,
 ) -> Glm:
     """A generalised linear model whose base model is fitted, or one sentence where that has no fit."""
-    if family.code == OWN:
-        raise InputError("a likelihood of your own is for given covariates, not for features; choose a family by name.")
     basis = np.ascontiguousarray(np.linalg.qr(base)[0].T) if base.shape[1] else np.zeros((0, len(y)))
     unit = int((w == 1.0).all())
     glm = Glm(
         np.ascontiguousarray(y), w, offset, basis, x, unroot, np.zeros(len(basis)), np.zeros(1), family.code,
-        family.link_code, unit, np.zeros(0), 0, 0,
+        family.link_code, unit, int((offset == 0.0).all()), np.zeros(0), 0, 0,
     )  # fmt: skip
     if len(basis):
         glm.start[:] = basis @ family.first_guess(y, w, offset)
     work = new_glm_work(glm, 1)
     value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
-    if not np.isfinite(value):
+    if not (np.isfinite(value) and has_estimate(work)):
         raise InputError(
             "the model of the intercept and the terms that are always in has no maximum likelihood estimate; check y, "
             "the offset, and these terms."

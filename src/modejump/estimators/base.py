@@ -21,6 +21,7 @@ from modejump.estimators.job import Desk, Job
 from modejump.estimators.streamed import column, frames, refuse_offset
 from modejump.estimators.tables import read_labels, read_response
 from modejump.likelihoods.families import Family
+from modejump.likelihoods.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows
 from modejump.problem import Problem
@@ -77,6 +78,8 @@ class PosteriorEstimator(BaseEstimator):
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
         family = self.problem_.family
+        if isinstance(family, Own):
+            return f"any, under {family!r}"
         return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
 
     def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
@@ -192,7 +195,7 @@ class PosteriorEstimator(BaseEstimator):
 class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     """A posterior that predicts numbers: measurements, counts, or positive amounts."""
 
-    family: str
+    family: str | Own
     link: str | None
 
     def _read_family(self) -> Family:
@@ -201,7 +204,9 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
         response = read_response(y, rows)
         options.check_varies(response, weights)
-        self._read_family().check(response)
+        # Rows of weight zero do not count, whatever their response; the others keep their places for the sentence.
+        used = response if weights is None else np.where(weights > 0, response, response[np.argmax(weights)])
+        self._read_family().check(used)
         return response
 
     def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:

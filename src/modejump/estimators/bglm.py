@@ -18,6 +18,7 @@ from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
 from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, refuse_run, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
+from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
@@ -104,8 +105,9 @@ class Selection(PosteriorEstimator):
         always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
-        fitted = 0 if family.name == "gaussian" else len(response)
+        if not isinstance(family, Own):
+            design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
+        fitted = options.rows_fitted(family, len(response))
         names = {} if offset is None else {"offset": name_of(offset, "offset")}
         algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget, fitted)
         return self._do(
@@ -279,9 +281,10 @@ class BGLMRegressor(PosteriorRegressor, Selection):
 
     Parameters
     ----------
-    family : str
+    family : str, OwnLikelihood or BatchLikelihood
         Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Its models are compared
-        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGLMClassifier`.
+        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGLMClassifier`. A likelihood
+        of your own has neither link nor coefficient prior, and no predictions, because nobody knows its coefficients.
     link : str, optional
         Link function: "identity", "log" for counts, "log" or "inverse" for amounts; the family's first by default.
     coef_prior : str or coefficient prior
@@ -293,7 +296,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
     algorithm : str
         "auto" enumerates up to 20 terms and samples beyond, "enumerate" evaluates every model (up to 30
         terms), "mjmcmc" samples. For families other than gaussian, where a model is fitted row by row, "auto"
-        enumerates while models times rows stay below 5e7.
+        enumerates while models times rows stay below 5e7, and for a BatchLikelihood up to 12 terms.
     chains : int
         Independent chains of the sampler.
     budget : Budget, optional
@@ -349,7 +352,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
     def __init__(
         self,
         *,
-        family: str = "gaussian",
+        family: str | Own = "gaussian",
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = "beta-binomial",

@@ -20,6 +20,8 @@ from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
 from modejump.fingerprint import fingerprints
+from modejump.likelihoods.batch import BatchLikelihood
+from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
@@ -30,6 +32,7 @@ from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery as Found
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
+from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.streamed import streamed_features, streamed_gmjmcmc
 from modejump.samplers.streamed_problem import lengths
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+# Models that a Python function scores to complete the library: nobody knows how long it takes.
+SCORED_EDITS = 5_000
 
 _Training = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
@@ -86,7 +91,8 @@ class Discovery(PosteriorEstimator):
         response = self._read_y(y, weights, len(design))
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        design, response, weights = merge_rows(design, response, weights)
+        if not isinstance(family, Own):
+            design, response, weights = merge_rows(design, response, weights)
         _check_size(response, weights)
         names = {"target": name_of(y, "y")}
         return self._do(
@@ -104,11 +110,12 @@ class Discovery(PosteriorEstimator):
             )  # fmt: skip
             _warn_constant([name for j, name in enumerate(names) if np.ptp(job.design[:, j]) == 0.0])
             options.check_transforms(chosen, job.design, names)
-            run = rgmjmcmc if job.algorithm == "rgmjmcmc" else gmjmcmc
-            found = run(
-                problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed, progress=report,
-                checkpoint=checkpoint,
-            )  # fmt: skip
+            how: dict[str, Any] = {"chains": job.chains, "budget": job.budget, "workers": job.workers, "seed": job.seed}
+            if job.algorithm == "gmjmcmc":
+                found = gmjmcmc(problem, progress=report, checkpoint=checkpoint, **how)
+            else:
+                edits = SCORED_EDITS if isinstance(problem.family, BatchLikelihood) else EVALUATIONS
+                found = rgmjmcmc(problem, edits=edits, progress=report, checkpoint=checkpoint, **how)
         self.target_ = job.names["target"]
         self._training: _Training | None = (job.design, job.response, job.weights)
         return self._found(job, problem, found, stacklevel=5)
@@ -214,8 +221,18 @@ class Discovery(PosteriorEstimator):
         parsed = [Feature.parse(f.text if isinstance(f, Feature) else f, names) for f in given]
         wanted = sorted({self._law_of(feature) for feature in parsed})
         if all(feature in self.laws_.features for feature in wanted):
+            self._check_spellings(wanted)
             return posterior.log_marginal_likelihood([feature.text for feature in wanted])
         return self._evaluate_model(wanted)
+
+    def _check_spellings(self, laws: Sequence[Feature]) -> None:
+        """A file knows the posterior of a model of laws, all spellings together: not that of one of them."""
+        several = [law.text for law in laws if self.laws_.aliases.get(law)]
+        if several and isinstance(self.problem_.family, StoredLikelihood):
+            raise InputError(
+                f"the saved run holds no functions, and of models with {several[0]!r} the sum over the law's spellings "
+                "only; fit again to evaluate them."
+            )
 
     def _law_of(self, feature: Feature) -> Feature:
         """The law that a feature is a spelling of; itself where the search did not meet it."""
@@ -258,7 +275,10 @@ class Discovery(PosteriorEstimator):
         from modejump.estimators.summary import describe_prior, summarise_laws
 
         texts = [feature.text for feature in self.laws_.features]
-        left = mean_text(self.problem_.family, self._event())
+        equation = ""
+        if not isinstance(self.problem_.family, Own):
+            left = mean_text(self.problem_.family, self._event())
+            equation = f"{left} = {plain_sum(*self._equation('best'), texts)}"
         return summarise_laws(
             self._fitted,
             features,
@@ -266,7 +286,7 @@ class Discovery(PosteriorEstimator):
             covariates=len(self.table_.names),
             aliases=self.inclusion_["aliases"].to_dict(),
             prior=describe_prior(self._prior),
-            equation=f"{left} = {plain_sum(*self._equation('best'), texts)}",
+            equation=equation,
             response=self._response_words(),
         )
 
@@ -341,9 +361,11 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
 
     Parameters
     ----------
-    family : str
+    family : str, OwnLikelihood or BatchLikelihood
         Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Its models are compared
-        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGNLMClassifier`.
+        by Laplace approximations unless it is Gaussian. For classes there is :class:`BGNLMClassifier`. A likelihood
+        of your own has neither link nor coefficient prior, and no predictions, because nobody knows its coefficients.
+        A BatchLikelihood is told features by their text, so that the space can have no projections.
     link : str, optional
         Link function: "identity", "log" for counts, "log" or "inverse" for amounts; the family's first by default.
     coef_prior : str or coefficient prior
@@ -410,7 +432,7 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
     def __init__(
         self,
         *,
-        family: str = "gaussian",
+        family: str | Own = "gaussian",
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,

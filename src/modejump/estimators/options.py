@@ -15,7 +15,9 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.tables import column_name, response_values
 from modejump.features.space import Space
 from modejump.features.transforms import Transform, transforms
+from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.families import LINKS, Family, resolve_family
+from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
@@ -27,6 +29,8 @@ _NONLINEAR = ("gmjmcmc", "rgmjmcmc")
 AUTO_TERMS = 20
 # The same for models that are fitted to rows: about ten seconds for so many models times rows.
 AUTO_FITS = 5e7
+# The same for models that a Python function scores: nobody knows how long it takes.
+AUTO_SCORED = 12
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -35,7 +39,14 @@ def name_some(names: Sequence[str]) -> str:
 
 
 def read_family(family: Any, link: Any) -> Family:
-    """The family of a regressor's response, with its link."""
+    """The family of a regressor's response, with its link; or a likelihood of the user's own, which has none."""
+    if isinstance(family, StoredLikelihood):
+        raise InputError(
+            f"the model was read from a file, which holds no functions; set family to the likelihood, {family!r}, "
+            "before fitting again."
+        )
+    if isinstance(family, Own):
+        return resolve_family(family, _checked_link(link))
     if family == "binomial":
         raise InputError(
             "family 'binomial' is for classes, and this estimator predicts numbers; use BGLMClassifier or "
@@ -43,7 +54,9 @@ def read_family(family: Any, link: Any) -> Family:
         )
     if not isinstance(family, str) or family not in LINKS:
         names = ", ".join(repr(name) for name in LINKS if name != "binomial")
-        raise InputError(f"family {family!r} does not exist; choose one of {names}.")
+        raise InputError(
+            f"family {family!r} does not exist; choose one of {names}, or give an OwnLikelihood or a BatchLikelihood."
+        )
     return resolve_family(family, _checked_link(link))
 
 
@@ -75,6 +88,21 @@ def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
         row = int(np.argmax(~np.isfinite(numbers)))
         raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
     return numbers
+
+
+def rows_fitted(family: Family, rows: int) -> int:
+    """Rows that a model is fitted to, or that its evaluation costs as much as.
+
+    Parameters
+    ----------
+    family : Family
+        Family of the response.
+    rows : int
+        Rows of the table.
+    """
+    if isinstance(family, BatchLikelihood):
+        return int(AUTO_FITS / 2**AUTO_SCORED)
+    return 0 if family.name == "gaussian" else rows
 
 
 def choose_algorithm(algorithm: Any, terms: int, budget: Any, rows: int = 0) -> str:

@@ -35,6 +35,7 @@ from modejump.estimators.stored import (
     need_transforms,
 )
 from modejump.features.space import Space
+from modejump.likelihoods.own import Own
 from modejump.priors.coefficients import coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
@@ -126,6 +127,11 @@ class Run(Desk):
     def _fit(self, estimator: Any, work: Any) -> Any:
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"a run fits modejump's estimators; got {type(estimator).__name__}.")
+        if isinstance(getattr(estimator, "family", None), Own):
+            raise InputError(
+                "a run directory holds no functions, so a likelihood of your own cannot be resumed from it; fit the "
+                "estimator without one, and save it."
+            )
         self._refuse_overwrite()
         made, self._begun = not self.directory.exists(), False
         self.directory.mkdir(parents=True, exist_ok=True)

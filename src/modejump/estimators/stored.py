@@ -20,6 +20,7 @@ from modejump.estimators.tables import TableSpec
 from modejump.features.expression import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import transforms
+from modejump.likelihoods.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import load_run, save_run
 from modejump.priors.complexity import ComplexityPrior
@@ -56,7 +57,7 @@ def save(estimator: Any, path: Path) -> Path:
         "feature_names_in": None if names is None else [str(name) for name in names],
         "params": {
             # A classifier has no choice of the family.
-            **({} if isinstance(estimator, PosteriorClassifier) else {"family": estimator.family}),
+            **({} if isinstance(estimator, PosteriorClassifier) else {"family": _family_text(estimator.family)}),
             "link": estimator.link,
             "algorithm": estimator.algorithm,
             "chains": int(estimator.chains),
@@ -72,6 +73,11 @@ def save(estimator: Any, path: Path) -> Path:
         stored["search"] = _search_to_dict(estimator)
     save_run(estimator.posterior_, path, {"estimator": stored}, estimator.inclusion_)
     return path
+
+
+def _family_text(family: Any) -> str:
+    """The family by name; files hold no functions."""
+    return repr(family) if isinstance(family, Own) else str(family)
 
 
 def classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
@@ -107,7 +113,8 @@ def _search_to_dict(estimator: Discovery) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a fitted estimator that ``save`` or ``modejump fit --out`` wrote.
 
-    It predicts and reports as the one saved did; it holds no training data.
+    It predicts and reports as the one saved did; it holds no training data. Files hold no functions: where the family
+    was a likelihood of your own, models that the file does not list cannot be evaluated.
 
     Parameters
     ----------
@@ -133,6 +140,8 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     budget = params.pop("budget")
     params["budget"] = None if budget is None else Budget(**budget)
     params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
+    if isinstance(posterior.problem.family, Own):
+        params["family"] = posterior.problem.family
     spec = TABLES[stored["table"]["kind"]].from_dict(stored["table"])
     estimator: PosteriorEstimator
     if stored["class"] in _SELECTIONS:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from modejump.likelihoods.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.problem import Problem
 from modejump.samplers.result import SamplerResult
@@ -242,11 +243,12 @@ def _facts(posterior: Posterior, response: str) -> tuple[tuple[str, str], ...]:
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
+    own = isinstance(problem.family, Own)
     g = problem.data.par[0] if problem.coef_prior.name == "g" else None
     return (
         ("data", data),
         *([("response", response)] if response else []),
-        ("coefficients", describe_prior(problem.coef_prior, g=g)),
+        ("coefficients", "integrated out by the likelihood" if own else describe_prior(problem.coef_prior, g=g)),
         ("models", describe_prior(problem.model_prior)),
         ("algorithm", how),
         *more,

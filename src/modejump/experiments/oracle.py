@@ -16,6 +16,8 @@ from modejump.experiments.spaces import FeatureColumns, enumerate_features, feat
 from modejump.features.expression import Feature
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian import log_marginal
+from modejump.posterior.laplace import log_marginal_of
+from modejump.problem import Problem
 from modejump.samplers.feature_table import FeatureProblem
 
 MOST_MODELS = 2_000_000
@@ -37,7 +39,7 @@ class ExactPosterior:
         The models as places in ``features``, best first.
     log_posterior : ndarray of shape (models,)
         ``log p(M) + log p(y|M) - log p(y|base)`` with p(M) up to a constant, so that the empty model has 0; -inf
-        for rank-deficient models and those without residual degrees of freedom.
+        for rank-deficient models, those without residual degrees of freedom, and those without an estimate.
     law_of : tuple of Feature
         For each feature the simplest one with the same column up to sign and scale, and level beside an intercept.
     alphas : mapping of Feature to ndarray
@@ -222,11 +224,28 @@ def _log_posterior(problem: FeatureProblem, columns: FeatureColumns, models: np.
         return np.zeros(count)
     if k > math.ceil(problem.n) - base - 1:
         return np.full(count, -np.inf)
+    weights = _log_weights(problem, columns.features)[models].sum(axis=1)
+    if problem.family.name != "gaussian":
+        return _fitted(problem, columns, models) + weights
     resid = residual_shares(columns.z, problem.response[0], models)
     prior, par = problem.coef_prior, problem.coef_prior.parameters(problem.n, problem.base_rss)
     # A share below zero stands for a rank-deficient model, which log_marginal gives probability zero.
     likelihood = [log_marginal(prior.code, par, problem.n, base, k, share) for share in resid.tolist()]
-    return np.array(likelihood) + _log_weights(problem, columns.features)[models].sum(axis=1)
+    return np.array(likelihood) + weights
+
+
+def _fitted(problem: FeatureProblem, columns: FeatureColumns, models: np.ndarray) -> np.ndarray:
+    """log p(y|M) - log p(y|base) of models that are not Gaussian, each from a start of its own."""
+    selection = Problem.build(
+        columns.raw.T,
+        problem.y,
+        terms={feature.text: [j] for j, feature in enumerate(columns.features)},
+        weights=problem.weights,
+        coef_prior=problem.coef_prior,
+        intercept=problem.basis.shape[0] > 0,
+        family=problem.family,
+    )
+    return np.array([log_marginal_of(selection, np.sort(model)) for model in models])
 
 
 def _log_weights(problem: FeatureProblem, features: Sequence[Feature]) -> np.ndarray:

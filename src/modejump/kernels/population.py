@@ -38,6 +38,9 @@ class Population(NamedTuple):
     num: np.ndarray  # int64 (2,): places listed in the factor
     log_a: float  # log of the prior's a
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
+    # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
+    # feature's number (S, 1). Nothing, (S, 0), for the library's own families.
+    shown: np.ndarray
     rehearsal: np.ndarray  # one dimension where columns hold all rows; int64 (tries + 1, 3) where they hold a sample
 
 
@@ -127,11 +130,23 @@ def feature_weight(ar, pop, f):
 
 
 @kernel
+def _show(pop, scratch, place, f):
+    """Write down what a likelihood of the user's own is shown of f, whose column is in the scratch row."""
+    shown = pop.shown
+    if shown.shape[1] == 1:
+        shown[place, 0] = f
+    else:
+        for r in range(shown.shape[1]):
+            shown[place, r] = scratch[0, r]
+
+
+@kernel
 def column_at(ar, pool, pop, place, f):
     """Standardised column of f at a place; False where it is not finite or constant."""
     if not settle_alphas(ar, pool, f, pool.projections):
         return False
     column_into(ar, pool, f, np.int64(0))
+    _show(pop, pool.scratch, place, f)
     return standardise(pop, pool.scratch, place)
 
 

@@ -39,15 +39,16 @@ NEARLY_SINGULAR = 1e-6
 class BatchLikelihood(Own):
     """A likelihood given by any Python function that scores models by the names of their terms.
 
-    Give it as ``family`` of a problem. A model is scored once for a problem and remembered. The samplers ask for one
-    model at a time; `score_all` scores all models in batches before an enumeration. A score that is NaN or infinite
-    counts as probability zero; an exception ends the run.
+    Give it as ``family`` of an estimator or a problem. A model is scored once for a problem and remembered. The
+    samplers ask for one model at a time; `score_all` scores all models in batches before an enumeration. A score that
+    is NaN or infinite counts as probability zero; an exception ends the run.
 
     Parameters
     ----------
     score : callable
         From a list of models, each a tuple of names of terms (those always in first, then the others in the order of
-        the problem), to as many log marginal likelihoods. With several workers it is called by several threads.
+        the problem) or of texts of features, to as many log marginal likelihoods. With several workers it is called by
+        several threads.
 
     Examples
     --------
@@ -65,12 +66,13 @@ class BatchLikelihood(Own):
         self._set("_scored", {})
         self._set("_under_way", {})
         self._set("_lock", threading.Lock())
+        self._set("_table", None)
 
-    # By the numbers of the terms: scores, and what some thread is scoring now.
-    _scored: dict[tuple[int, ...], float]
-    _under_way: dict[tuple[int, ...], Future[float]]
+    # By the names of the terms: scores, and what some thread is scoring now.
+    _scored: dict[Model, float]
+    _under_way: dict[Model, Future[float]]
     _lock: threading.Lock
-    _table: RawTable
+    _table: RawTable | None  # of a problem with a list of terms
 
     def __repr__(self) -> str:
         return f"BatchLikelihood({getattr(self.score, '__name__', 'score')})"
@@ -101,22 +103,50 @@ class BatchLikelihood(Own):
         """This likelihood for the terms and columns of a problem, and what compiled code needs of it."""
         bound = BatchLikelihood(self.score)
         bound._set("_table", table)
+        # One row: the number of the term that each column belongs to.
+        term = np.repeat(np.arange(len(table.names), dtype=np.float64), np.diff(table.first))[:, None]
+        return bound, bound._told(term, bound._named)
+
+    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
+        """The same for features of the covariates that the table has as its terms; their columns come later."""
+        if projections:
+            raise InputError(
+                "a batch likelihood is told features by their text, which has no coefficients inside projections; "
+                "give a Space without projections, or an OwnLikelihood."
+            )
+        bound = BatchLikelihood(self.score)
+        # The model of no features needs no names.
+        return bound, bound._told(np.zeros((0, 1)), lambda features: ())
+
+    def _told(self, shown: np.ndarray, named: Callable[[tuple[int, ...]], Model]) -> Glm:
+        """What compiled code needs where it shows numbers of terms in the one row that there is."""
+        callback, address = self.asked(named)
+        self._set("alive", (callback,))
+        one = np.ones(1)
+        return own_glm(one, one, np.zeros((0, 1)), shown, np.zeros(0), address, address)
+
+    def asked(self, named: Callable[[tuple[int, ...]], Model]) -> tuple[Any, int]:
+        """A C function that scores the model of the terms whose numbers it is shown, and its address.
+
+        Parameters
+        ----------
+        named : callable
+            From numbers of terms, ascending, to the model as the user's function is told it.
+        """
 
         def ask(y: int, x: int, n: int, m: int, w: int, params: int, q: int) -> float:
-            terms = tuple(sorted({int(t) for t in array_at(x, m)}))
             try:
-                return bound._one(terms)
+                return self._one(named(tuple(sorted({int(t) for t in array_at(x, m)}))))
             except BaseException as error:
                 kept.error, kept.text = getattr(error, "__cause__", None) or error, str(error)
                 return FAILED
 
         callback = SIGNATURE(ask)
-        bound._set("alive", (callback,))
-        # One row: the number of the term that each column belongs to.
-        term = np.repeat(np.arange(len(table.names), dtype=np.float64), np.diff(table.first))[:, None]
-        one = np.ones(1)
-        glm = own_glm(one, one, np.zeros((0, 1)), term, np.zeros(0), address_of(callback), address_of(callback))
-        return bound, glm
+        return callback, address_of(callback)
+
+    def shown(self, rows: int) -> int:
+        """The number of the feature."""
+        return 1
 
     def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
         """Refuse what the function would not see."""
@@ -127,30 +157,31 @@ class BatchLikelihood(Own):
             )
 
     def _named(self, terms: tuple[int, ...]) -> Model:
+        assert self._table is not None
         return (*self._table.always_in, *(self._table.names[t] for t in terms))
 
-    def _one(self, terms: tuple[int, ...]) -> float:
+    def _one(self, model: Model) -> float:
         """Score of one model; threads that ask for the same one wait for the first."""
         with self._lock:
-            value = self._scored.get(terms)
+            value = self._scored.get(model)
             if value is not None:
                 return value
-            future = self._under_way.get(terms)
+            future = self._under_way.get(model)
             mine = future is None
             if future is None:
-                future = self._under_way[terms] = Future()
+                future = self._under_way[model] = Future()
         if not mine:
             return future.result()
         try:
-            value = self([self._named(terms)])[0]
+            value = self([model])[0]
         except BaseException as error:
             with self._lock:
-                del self._under_way[terms]
+                del self._under_way[model]
             future.set_exception(error)
             raise
         with self._lock:
-            self._scored[terms] = value
-            del self._under_way[terms]
+            self._scored[model] = value
+            del self._under_way[model]
         future.set_result(value)
         return value
 
@@ -169,17 +200,19 @@ class BatchLikelihood(Own):
         int
             How many models were scored.
         """
-        if not self.alive:
-            raise InputError("a batch likelihood without a problem has no models; call problem.family.score_all().")
+        if self._table is None:
+            raise InputError(
+                "a batch likelihood without a list of terms has no models to score; call problem.family.score_all()."
+            )
         for name, value in (("batch", batch), ("workers", workers)):
             if value < 1:
                 raise InputError(f"{name} is {value}; give at least 1.")
         before = self.scored
-        missing = self._missing()
+        missing = self._missing(self._table)
         pieces = iter(lambda: list(itertools.islice(missing, batch)), [])
 
-        def score(piece: list[tuple[int, ...]]) -> None:
-            values = self([self._named(terms) for terms in piece])
+        def score(piece: list[Model]) -> None:
+            values = self(piece)
             with self._lock:
                 self._scored.update(zip(piece, values))
 
@@ -189,21 +222,22 @@ class BatchLikelihood(Own):
                 list(pool.map(score, ahead))
         return self.scored - before
 
-    def _missing(self) -> Iterator[tuple[int, ...]]:
+    def _missing(self, table: RawTable) -> Iterator[Model]:
         """Models without a score, smallest first; such as the engine will not ask for are left out."""
-        names, first, gram, prior = self._table.names, self._table.first, self._table.gram, self._table.prior
+        names, first, gram, prior = table.names, table.first, table.gram, table.prior
         for size in range(len(names) + 1):
             if not prior.log_size[size] > -math.inf:
                 continue
             for terms in itertools.combinations(range(len(names)), size):
-                if terms in self._scored or not log_model_prior(terms, prior) > -math.inf:
+                model = self._named(terms)
+                if model in self._scored or not log_model_prior(terms, prior) > -math.inf:
                     continue
                 cols = [c for t in terms for c in range(first[t], first[t + 1])]
-                if len(cols) > self._table.max_cols:
+                if len(cols) > table.max_cols:
                     continue
                 # One that is nearly singular waits until the engine has judged it.
                 if not cols or np.linalg.eigvalsh(gram[np.ix_(cols, cols)])[0] > NEARLY_SINGULAR:
-                    yield terms
+                    yield model
 
 
 def _named_together(models: list[Model]) -> str:

@@ -15,10 +15,19 @@ import math
 
 from modejump.handle import handle
 from modejump.jit import entry, kernel
+from modejump.likelihoods.fit import fit, fit_mode
 from modejump.likelihoods.formulas import LOG_2PI, log_gamma_ratio, mixture_form
-from modejump.likelihoods.glm import LOG_DET_BASE, LOG_LIKELIHOOD, TOLERANCE, TOLERANCE_INFORMATION, WALD, fit
+from modejump.likelihoods.glm import (
+    FITTED,
+    LOG_DET_BASE,
+    LOG_LIKELIHOOD,
+    SEPARATED,
+    TOLERANCE,
+    TOLERANCE_INFORMATION,
+    WALD,
+)
 from modejump.likelihoods.own import own_marginal
-from modejump.likelihoods.rows import OWN
+from modejump.likelihoods.rows import GAMMA, OWN
 from modejump.priors.codes import AIC, BETA_PRIME, BIC, EB_LOCAL, JEFFREYS, G
 
 # The trapezoidal rule over t = log x: step, and what the sum may neglect.
@@ -114,7 +123,9 @@ def glm_marginal(glm, work, cols, k, code, par, n):
     if glm.family == OWN:
         return own_marginal(glm, work, cols, k)
     plain = code == BIC or code == AIC or code == JEFFREYS
-    if not fit(glm, work, cols, k, TOLERANCE if plain else TOLERANCE_INFORMATION):
+    state = fit(glm, work, cols, k, TOLERANCE if plain else TOLERANCE_INFORMATION)
+    # Jeffreys' prior keeps the coefficients of separated classes finite: the supremum of the likelihood counts.
+    if state != FITTED and not (state == SEPARATED and code == JEFFREYS and glm.family != GAMMA):
         return -math.inf
     val = work.val
     value = log_laplace(code, par, n, glm.base.shape[0], k, val[LOG_LIKELIHOOD], val[LOG_DET_BASE], val[WALD])
@@ -125,3 +136,9 @@ def glm_marginal(glm, work, cols, k, code, par, n):
 def fit_columns(generalised, scratch, cols, code, par, n):
     """`glm_marginal` from Python: coefficients and what belongs to them are left in the scratch space."""
     return glm_marginal(handle(generalised), handle(scratch), cols, len(cols), code, par, n)
+
+
+@entry
+def fit_mode_columns(generalised, scratch, cols):
+    """`fit_mode` from Python, for coefficients of a model that is separated."""
+    return fit_mode(handle(generalised), handle(scratch), cols, len(cols))

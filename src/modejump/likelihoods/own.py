@@ -162,21 +162,57 @@ class Own(Family):
         """This likelihood for the terms and columns of a problem, and what compiled code needs of it."""
         raise NotImplementedError
 
+    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
+        """The same for features of the covariates that the table has as its terms; their columns come later."""
+        raise NotImplementedError
+
+    def shown(self, rows: int) -> int:
+        """How many numbers the function is shown of a feature with so many rows."""
+        raise NotImplementedError
+
+
+class StoredLikelihood(Own):
+    """What a saved run remembers of a likelihood of the user's own: how it was written, and not the function.
+
+    Parameters
+    ----------
+    text : str
+        The likelihood in words.
+    """
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        super().__init__("stored likelihood")
+        self._set("text", text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.text,)
+
+    def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
+        """Nothing can be fitted again."""
+        raise InputError(
+            f"a saved run holds no functions, and {self.text} was its likelihood; give the likelihood again as family."
+        )
+
 
 class OwnLikelihood(Own):
     """A likelihood written as a Numba function, called by compiled code at native speed.
 
-    Give it as ``family`` of a problem. The engine is the same for all such functions: only the function itself is
-    compiled. A value that is NaN or infinite counts as probability zero; an exception ends the run.
+    Give it as ``family`` of an estimator or a problem. The engine is the same for all such functions: only the function
+    itself is compiled. A value that is NaN or infinite counts as probability zero; an exception ends the run.
 
     Parameters
     ----------
     function : callable
         ``f(y, X, weights, params)``, the log marginal likelihood of a model: ``y`` and ``weights`` have one entry for
         each row, ``X`` one column for each column of the model, those of the base first (the intercept, then what is
-        always in), on their original scale and in Fortran order. It must not write into them, and it must be a
-        function of them alone: several threads may call it at a time. A plain Python function is compiled with
-        ``numba.njit``.
+        always in), on their original scale and in Fortran order. Columns of features come in no particular order, on
+        which the value must not depend. The function must not write into what it is given, and it must be a function
+        of that alone: several threads may call it at a time. A plain Python function is compiled with ``numba.njit``.
     params : array-like of float, optional
         Passed on as an array of one dimension.
 
@@ -228,7 +264,11 @@ class OwnLikelihood(Own):
             """The terms with these columns: for the sentence of an error."""
             inside = [any(np.array_equal(row, column) for column in x.T) for row in raw]
             present = [name for i, name in enumerate(names) if all(inside[first[i] : first[i + 1]])]
-            return f"the model ({', '.join([*always_in, *present])})"
+            known = sum(int(first[i + 1] - first[i]) for i, name in enumerate(names) if name in present)
+            # A model of features has columns that the table has not.
+            others = x.shape[1] - table.base.shape[1] - known
+            more = [f"{others} more feature{'' if others == 1 else 's'}"] if others > 0 else []
+            return f"the model ({', '.join([*always_in, *present, *more])})"
 
         def explain(y: int, x: int, n: int, m: int, w: int, params: int, q: int) -> float:
             """Call the function again, from Python, for the exception that compiled code could not keep."""
@@ -247,6 +287,14 @@ class OwnLikelihood(Own):
         base = np.ascontiguousarray(table.base.T)
         glm = own_glm(table.y, table.w, base, raw, self.params, native.address, address_of(report))
         return bound, glm
+
+    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
+        """The same for features of the covariates that the table has as its terms; their columns come later."""
+        return self.bind(table)
+
+    def shown(self, rows: int) -> int:
+        """All rows."""
+        return rows
 
 
 def array_at(address: int | None, size: int) -> np.ndarray:
@@ -293,7 +341,7 @@ def own_glm(
     unit = int((w == 1.0).all())
     return Glm(
         np.ascontiguousarray(y), w, np.zeros(len(y)), base, np.ascontiguousarray(x), none, np.zeros(len(base)),
-        np.zeros(1), OWN, 0, unit, params, address, report,
+        np.zeros(1), OWN, 0, unit, 1, params, address, report,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from modejump.jit import kernel, summing
 BINOMIAL, POISSON, GAMMA, OWN = 1, 2, 3, 4
 LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 
+TINY = 1e-300
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer
 
 
@@ -55,6 +56,16 @@ def _product(values, m):
     for r in range(m):
         total *= values[r]
     return total
+
+
+@summing
+def lowest_margin(y, eta, first, m):
+    """How far the row that is classified worst lies on its right side of zero; a share of both classes has none."""
+    lowest = np.inf
+    for r in range(m):
+        side = 2.0 * y[first + r] - 1.0
+        lowest = min(lowest, side * eta[r] - (1.0 - side * side) * (1.0 + abs(eta[r])))
+    return lowest
 
 
 @kernel
@@ -124,11 +135,13 @@ def _other_rows(glm, work, first, m):
             lower = math.exp(-hazard)
             upper = -math.expm1(-hazard)
             density = hazard * lower
-        if not (upper > 0.0 and lower > 0.0):
+        # A side that underflows matters only to rows that are on it.
+        if not ((upper > 0.0 or target == 0.0) and (lower > 0.0 or target == 1.0)):
             return -np.inf
+        upper, lower = max(upper, TINY), max(lower, TINY)
         score[r] = w * density * (target / upper - (1.0 - target) / lower)
         # The expected information, which is positive whatever the response.
-        info[r] = w * density * density / (upper * lower)
+        info[r] = w * density * (density / (upper * lower))
         total += w * (target * math.log(upper) + (1.0 - target) * math.log(lower))
     return total
 
@@ -141,3 +154,25 @@ def score_rows(glm, work, first, m):
     if glm.link == LOG:
         return _log_rows(glm, work, first, m)
     return _other_rows(glm, work, first, m)
+
+
+@kernel
+def information_slope(glm, t):
+    """First and second derivative, by the predictor, of the log of a row's information; binomial and Poisson only."""
+    if glm.link == LOG:
+        return 1.0, 0.0
+    if glm.link == LOGIT:
+        e = math.exp(-abs(t))
+        slope = (1.0 - e) / (1.0 + e)
+        return -slope if t >= 0.0 else slope, -2.0 * e / ((1.0 + e) * (1.0 + e))
+    if glm.link == PROBIT:
+        density = 0.3989422804014327 * math.exp(-0.5 * t * t)
+        above = density / max(0.5 * math.erfc(t / math.sqrt(2.0)), TINY)
+        below = density / max(0.5 * math.erfc(-t / math.sqrt(2.0)), TINY)
+        return above - below - 2.0 * t, above * (above - t) + below * (below + t) - 2.0
+    hazard = math.exp(min(t, 700.0))
+    if hazard > 700.0:
+        return 2.0 - hazard, -hazard
+    growth = math.expm1(hazard)
+    share = hazard / growth if growth > 0.0 else 1.0
+    return 2.0 - hazard - share, -hazard - share * (1.0 - share * math.exp(hazard))

@@ -193,8 +193,13 @@ def generalised_marginal(problem: Problem, members: Sequence[int]) -> float:
 
 def _check_rows(problem: Problem, members: Sequence[int]) -> None:
     """A saved run has no rows to fit to."""
+    names = ", ".join(problem.names[t] for t in members)
+    if problem.family.code == OWN and not has_rows(problem):
+        raise InputError(
+            f"the saved run holds no functions, and the model {{{names}}} is none of the models stored with it; fit "
+            "again to evaluate it."
+        )
     if not has_rows(problem):
-        names = ", ".join(problem.names[t] for t in members)
         raise InputError(
             f"the saved run holds no rows, which the model {{{names}}} needs, because it is not one of those kept for "
             "prediction; fit again to evaluate it."

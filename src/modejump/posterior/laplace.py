@@ -17,7 +17,7 @@ from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
 from modejump.likelihoods import plain
 from modejump.likelihoods.glm import SHAPE, WALD, GlmWork, new_glm_work
-from modejump.likelihoods.laplace import fit_columns
+from modejump.likelihoods.laplace import fit_columns, fit_mode_columns
 from modejump.likelihoods.rows import OWN
 from modejump.likelihoods.shrinkage import DROP, REACH, UNSHRUNK, shrinkage_factor
 from modejump.posterior.mixture import gauss_rule
@@ -81,12 +81,15 @@ def _fitted(problem: Problem, work: GlmWork, columns: np.ndarray) -> float:
 
     A fit ends as soon as the likelihood is good enough for the samplers. Fits that start at the last one's end bring
     the estimate to more digits, and the information to the estimate: links without Newton's own information need some.
+    Under Jeffreys' prior the mode of the posterior stands for the estimate, which need not exist.
     """
     data = problem.data
     if len(columns) and columns_resid(data, columns) < 0.0:
         return -np.inf
     size = data.base + len(columns)
     value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))
+    if np.isfinite(value) and data.code == codes.JEFFREYS and problem.family.name in ("binomial", "poisson"):
+        return value if fit_mode_columns(data.glm, work, columns) else -np.inf
     for _ in range(_MOST_FITS if np.isfinite(value) and problem.family.code != OWN else 0):
         before = work.beta[:size].copy()
         value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))

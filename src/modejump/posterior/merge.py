@@ -9,6 +9,7 @@ import numpy as np
 
 from modejump.errors import InputError
 from modejump.fingerprint import differing
+from modejump.likelihoods.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_probabilities, single_model
 from modejump.posterior.laplace import LaplaceFits, picked_fits
 from modejump.posterior.posterior import KINDS, Posterior
@@ -54,6 +55,8 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
     """Raise InputError where two posteriors are not of the same problem, and say what differs."""
+    if OWN in (ours.problem.family.code, theirs.problem.family.code):
+        raise InputError("runs under a likelihood of your own are not merged: nobody can tell whether it is the same.")
     if ours.fingerprints is None or theirs.fingerprints is None:
         raise InputError(
             "a run was saved by a version that kept no fingerprint of its problem, so nobody can tell whether the runs "

@@ -13,6 +13,7 @@ import pandas as pd
 from modejump.errors import InputError
 from modejump.fingerprint import fingerprints
 from modejump.likelihoods.gaussian import log_marginal
+from modejump.likelihoods.own import StoredLikelihood
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
@@ -23,6 +24,7 @@ from modejump.posterior.fits import (
     residual_shares,
     single_model,
 )
+from modejump.priors.plain import log_model_prior
 from modejump.problem import Problem
 from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.result import SamplerResult
@@ -244,11 +246,20 @@ class Posterior:
 
         Without its rows a near-perfect fit cannot be refined, and a generalised linear model cannot be fitted.
         """
+        if isinstance(self.problem.family, StoredLikelihood):
+            return self._from_table(members)
         for models in (self.kept or {}).values():
             values = models.resid if models.fits is None else models.fits.log_marginal
             for words, value in zip(models.words, values, strict=True):
                 if members_of(words) == members:
                     return float(value)
+        return None
+
+    def _from_table(self, members: list[int]) -> float | None:
+        """Log marginal likelihood of a model in the table of models, whose posterior is its product with the prior."""
+        for words, value in zip(self.result.models.words, self.result.models.log_posterior, strict=True):
+            if members_of(words) == members:
+                return float(value) - log_model_prior(members, self.problem.data.prior)
         return None
 
     def kept_models(self, kind: str = "bma") -> KeptModels:

@@ -4,7 +4,7 @@ A run is a directory. ``run.json`` holds names, priors, settings and the digest 
 holds the arrays; ``inclusion.csv`` and ``models.csv`` are for people. The training rows are never stored:
 prediction needs only the Gram matrix, the loadings on the base and the like. A problem of very many columns
 keeps the part of its Gram matrix that the models kept for prediction use. A generalised linear model keeps coefficients
-and factors of the information of the models kept for prediction instead.
+and factors of the information of the models kept for prediction instead; of a likelihood of the user's own, a name.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from modejump.errors import InputError
 from modejump.likelihoods import make_table
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.glm import Glm, no_glm
+from modejump.likelihoods.own import StoredLikelihood
 from modejump.likelihoods.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.generalised import generalised_base_factor
@@ -74,8 +75,6 @@ def save_run(
     inclusion : DataFrame, optional
         The table of ``inclusion.csv``; that of the posterior by default.
     """
-    if posterior.problem.family.code == OWN:
-        raise InputError("a posterior under a likelihood of your own cannot be saved, because files hold no functions.")
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but a run is saved as a directory; give another path.")
@@ -121,6 +120,8 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "intercept": bool(problem.intercept),
             "family": problem.family.name,
             "link": problem.family.link,
+            # Files hold no functions: of a likelihood of the user's own they know the name.
+            **({"likelihood": repr(problem.family)} if problem.family.code == OWN else {}),
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
@@ -168,14 +169,16 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
     """The arrays of a run: models, chains, and the sufficient statistics of the data."""
     problem, result = posterior.problem, posterior.result
     data, columns = problem.data, problem.data.columns
-    kept = _kept_kinds(posterior)
+    own = problem.family.code == OWN
+    # A likelihood of the user's own predicts nothing.
+    kept = {} if own else _kept_kinds(posterior)
     stored = _stored_columns(problem, kept)
     block = data.gram[np.ix_(stored, stored)]
     arrays = {
         "loading": columns.loading,
         "scale": columns.scale,
         "base_coef": problem.base_coef,
-        "base_factor": base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem),
+        "base_factor": np.eye(data.base) if own else _factor_of_base(problem),
         "parent_start": data.prior.parent_start,
         "parent_index": data.prior.parent_index,
         "gram_columns": stored,
@@ -203,6 +206,11 @@ def _kept_kinds(posterior: Posterior) -> dict[str, KeptModels]:
         if posterior.kept is None:
             raise
         return kept
+
+
+def _factor_of_base(problem: Problem) -> np.ndarray:
+    """What stands in for the rows of the base's columns."""
+    return base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem)
 
 
 def _is_gaussian(problem: Problem) -> bool:
@@ -237,7 +245,7 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
         kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
-        kept = {kind: _kept(problem, arrays, kind) for kind in kinds}
+        kept = {} if problem.family.code == OWN else {kind: _kept(problem, arrays, kind) for kind in kinds}
         identity = about.get("fingerprint")
         identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
         return Posterior(problem, result, kept, identity), dict(about["extra"])
@@ -302,7 +310,11 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
         np.ones(base),
         np.empty(0),
     )
-    family = resolve_family(about.get("family", "gaussian"), about.get("link"))
+    family = (
+        StoredLikelihood(about["likelihood"])
+        if "likelihood" in about
+        else resolve_family(about.get("family", "gaussian"), about.get("link"))
+    )
     # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
     code = coef_prior.code if family.name == "gaussian" else codes.BIC
     table = make_table(code, values["par"], values["n"], base, values["max_cols"])
@@ -339,8 +351,7 @@ def rowless_like(
         Prior of the models.
     """
     old, p, base = problem.data, len(names), problem.data.base
-    gaussian = _is_gaussian(problem)
-    factor = base_factor(problem) if gaussian else generalised_base_factor(problem)
+    gaussian, factor = _is_gaussian(problem), _factor_of_base(problem)
     columns = Columns(np.empty((0, p)), factor, loading, scale, np.ones(base), np.empty(0))
     compiled = prior.compile(p, names=names, parents=None, always_in=())
     max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,11 @@ from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.kernels.fresh import plant
 from modejump.kernels.population import EMPTY_WEIGHT, Population
+from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import make_table
 from modejump.likelihoods.glm import Glm, no_glm
+from modejump.likelihoods.own import Own
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior
 from modejump.priors.complexity import ComplexityPrior
@@ -87,12 +90,23 @@ class FeatureProblem:
         unroot = np.zeros(0) if self.base_model.unit else 1.0 / self.root_weight
         return self.base_model._replace(x=z, unroot=unroot)
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Case weights; None where all are one."""
+        if (self.root_weight == 1.0).all():
+            return None
+        # A square of a root is not the number itself, and a function of the user's own is told that.
+        return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
+
     def declared(self) -> SpaceArrays:
         """The space as compiled code reads it."""
         return self.space.compile([t.code for t in self.transforms], len(self.names))
 
-    def new_population(self, z: np.ndarray) -> Population:
-        """An empty population with one place for each row of ``z``."""
+    def new_population(self, z: np.ndarray, shown: np.ndarray | None = None) -> Population:
+        """An empty population with one place for each row of ``z``.
+
+        ``shown`` has a row for each place, too: what a likelihood of the user's own is shown of the features.
+        """
         s = len(z)
         return Population(
             np.full(s, -1, np.int64),
@@ -106,13 +120,15 @@ class FeatureProblem:
             np.zeros(2, np.int64),
             self.model_prior.log_a(self.n),
             int(self.model_prior.spelling == "trees"),
+            np.zeros((s, 0)) if shown is None else shown,
             np.zeros(0, np.int64),
         )
 
-    def population_data(self, z: np.ndarray, most: int | None = None) -> ProblemData:
+    def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``.
 
-        ``most`` bounds the columns of a model that can be evaluated, where that is less than the places.
+        ``most`` bounds the columns of a model that can be evaluated, where that is less than the places. ``glm`` is
+        the model of the columns where it is not one of ``z``.
         """
         s, n = z.shape
         base = self.basis.shape[0]
@@ -142,7 +158,7 @@ class FeatureProblem:
             columns,
             np.zeros(s, np.uint64),
             float(np.log1p(par[0])) if code == codes.G else 0.0,
-            self.glm(z),
+            self.glm(z) if glm is None else glm,
         )
 
 
@@ -166,6 +182,8 @@ class FeatureTable:
         self._codes: dict[str | None, int] = {t.name: t.code for t in problem.transforms}
         self._columns: dict[str | None, int] = {name: j for j, name in enumerate(problem.names)}
         self._memo: dict[int, Feature] = {}
+        # So do those that score models by the names of their features.
+        self._asked: list[Any] = []
 
     def new_pool(self, slots: int) -> ColumnPool:
         """An empty cache for so many columns of this table's features."""
@@ -182,6 +200,33 @@ class FeatureTable:
             problem.space.projection > 0.0,
         )
 
+    def new_places(self, places: int, most: int | None = None) -> tuple[ProblemData, Population]:
+        """Room for a population: its arrays as a selection problem, and as features.
+
+        Parameters
+        ----------
+        places : int
+            Features that it has room for.
+        most : int, optional
+            Columns of a model that can be evaluated, where that is less than the places.
+        """
+        problem = self.problem
+        z = np.zeros((places, problem.x.shape[1]))
+        if isinstance(problem.family, Own):
+            shown, glm = self._shown(places, problem.family)
+            return problem.population_data(z, most, glm), problem.new_population(z, shown)
+        return problem.population_data(z, most), problem.new_population(z)
+
+    def _shown(self, places: int, family: Own) -> tuple[np.ndarray, Glm]:
+        """What the function is shown of features, and the model of it; Python is told the numbers of this table."""
+        shown = np.zeros((places, family.shown(self.problem.x.shape[1])))
+        glm = self.problem.base_model._replace(x=shown)
+        if isinstance(family, BatchLikelihood):
+            ask, address = family.asked(self.texts)
+            self._asked.append(ask)
+            glm = glm._replace(address=address, report=address)
+        return shown, glm
+
     def forget_features(self) -> None:
         """Begin with an empty table."""
         self.arena = new_arena(len(self.arena.kind))
@@ -189,8 +234,10 @@ class FeatureTable:
 
     def feature(self, f: int) -> Feature:
         """The feature of this number."""
-        if f not in self._memo:
-            ar = self.arena
+        ar = self.arena
+        # By its key: a chain gives the numbers of features that it has forgotten to others.
+        key = int(ar.key[f])
+        if key not in self._memo:
             children: Sequence[Feature] = [
                 self.feature(int(c)) for c in ar.child[ar.start[f] : ar.start[f] + ar.arity[f]]
             ]
@@ -202,8 +249,12 @@ class FeatureTable:
             else:
                 make = Feature.modification if kind == MODIFICATION else Feature.projection
                 made = make(self._names[code], *children)
-            self._memo[f] = made
-        return self._memo[f]
+            self._memo[key] = made
+        return self._memo[key]
+
+    def texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """Texts of the features of these numbers, in the order of the features."""
+        return tuple(feature.text for feature in sorted(self.feature(f) for f in numbers))
 
     def numbers(self, features: Sequence[Feature]) -> np.ndarray:
         """Numbers of features, which are entered into the table where they are new."""

@@ -12,7 +12,6 @@ from modejump.kernels.archive import KEPT, Archive, new_archive
 from modejump.kernels.chain import Chain, new_record
 from modejump.kernels.evolve import ARENA_FULL, POPULATIONS, STARTED, Genetic, evolve
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
-from modejump.kernels.population import Population
 from modejump.kernels.rng import alias_table, new_stream
 from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import new_store
@@ -112,9 +111,7 @@ class GeneticChain(FeatureTable):
         s, n = problem.space.population, problem.x.shape[1]
         slots = int(min(max(memory // (8 * n), s + 8), 4096))
         self.pool: ColumnPool = self.new_pool(slots)
-        z = np.zeros((s, n))
-        self.data = problem.population_data(z)
-        self.population: Population = problem.new_population(z)
+        self.data, self.population = self.new_places(s)
         self.genetic = _new_genetic(s, steps, patience)
         self.chain = population_chain(s, steps, new_stream(seed), self.data.glm)
         self.moves = population_moves(s)

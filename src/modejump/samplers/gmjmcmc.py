@@ -14,10 +14,12 @@ from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.kernels.rng import fresh_sequence
 from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm import no_glm
-from modejump.priors.coefficients import resolve_coef_prior
+from modejump.likelihoods.glm import Glm, no_glm
+from modejump.likelihoods.own import Own, RawTable
+from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem import checked_arrays, fitted_base, project_base
+from modejump.priors.models import UniformPrior
+from modejump.problem import checked_arrays, fitted_base, own_base, project_base
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
 from modejump.samplers.feature_table import FeatureProblem
@@ -87,12 +89,14 @@ def feature_problem(
         Case weights.
     intercept : bool
         Whether every model has an intercept.
-    family : str or Family
-        Family of the response.
+    family : str, Family, OwnLikelihood or BatchLikelihood
+        Family of the response, or a likelihood of your own. One that scores models by name is told the texts of the
+        features, and takes no projections.
     link : str, optional
         Link function; default the family's first.
     """
     family = resolve_family(family, link)
+    family.check_rows(weights, None)
     x, y, w = checked_arrays(x, y, weights)
     if x.shape[1] == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
@@ -106,14 +110,7 @@ def feature_problem(
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
     n = float(w.sum())
-    base_model = no_glm()
-    if family.name != "gaussian":
-        family.check(y)
-        family.check_prior(prior)
-        empty = np.zeros((0, len(y)))
-        base_model = fitted_base(
-            family, y, w, np.zeros(len(y)), base, empty, np.zeros(0), prior.code, prior.parameters(n, base_rss), n
-        )
+    family, base_model = _base_model(family, tuple(names), x, y, w, base, prior, base_rss, space.projection > 0.0)
     return FeatureProblem(
         tuple(names),
         # Arrays that may not be written to would be another type to compiled code.
@@ -131,6 +128,34 @@ def feature_problem(
         family,
         base_model,
     )
+
+
+def _base_model(
+    family: Family,
+    names: tuple[str, ...],
+    x: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    base: np.ndarray,
+    prior: CoefPrior,
+    base_rss: float,
+    projections: bool,
+) -> tuple[Family, Glm]:
+    """The family as one that knows the problem, and its model of no features."""
+    if family.name == "gaussian":
+        return family, no_glm()
+    family.check(y)
+    family.check_prior(prior)
+    n = float(w.sum())
+    if isinstance(family, Own):
+        # The covariates are terms only by name, for sentences about models that fail.
+        p = len(names)
+        flat = UniformPrior().compile(p).arrays
+        raw = RawTable(names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, flat)
+        return own_base(family.bind_features(raw, projections))
+    par = prior.parameters(n, base_rss)
+    none = np.zeros((0, len(y)))
+    return family, fitted_base(family, y, w, np.zeros(len(y)), base, none, np.zeros(0), prior.code, par, n)
 
 
 def gmjmcmc(

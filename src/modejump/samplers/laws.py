@@ -137,7 +137,7 @@ class _InMemory:
             self.columns[:, [self.where[f] for f in laws]],
             problem.y,
             terms={f.text: [i] for i, f in enumerate(laws)},
-            weights=None if (problem.root_weight == 1.0).all() else problem.root_weight**2,
+            weights=problem.weights,
             coef_prior=problem.coef_prior,
             model_prior=prior,
             intercept=problem.basis.shape[0] > 0,

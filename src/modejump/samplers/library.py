@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,16 +35,22 @@ NEGLIGIBLE = 1e-7
 
 def log_importance(collected: Collected) -> dict[Feature, float]:
     """For each feature the log of the summed posterior of the models that have it."""
+    top = max(collected.values(), default=0.0)
     total: dict[Feature, float] = {}
     for model, value in collected.items():
+        share = math.exp(value - top)
         for f in model:
-            total[f] = float(np.logaddexp(total[f], value)) if f in total else value
-    return total
+            total[f] = total.get(f, 0.0) + share
+    return {f: top + math.log(share) if share > 0.0 else -math.inf for f, share in total.items()}
 
 
 def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
     """The best models, ties by their text."""
-    ordered = sorted(collected.items(), key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    values = np.fromiter(collected.values(), np.float64, len(collected))
+    least = -np.inf if len(values) <= count else float(np.partition(values, -count)[-count])
+    # Texts are made for those only that may be chosen.
+    ordered = [(model, value) for model, value in collected.items() if value >= least]
+    ordered.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
     return [model for model, _ in ordered[:count]]
 
 
@@ -75,8 +82,7 @@ def edit_scores(
         return {}, {}, 0
     table = FeatureTable(problem, EDIT_FEATURES)
     places = len(members) + 1
-    z = np.zeros((places, problem.x.shape[1]))
-    data, population = problem.population_data(z, most=2 * problem.space.size), problem.new_population(z)
+    data, population = table.new_places(places, most=2 * problem.space.size)
     pool = table.new_pool(16)
     furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
     position = {f: i for i, f in enumerate(members)}

@@ -110,9 +110,7 @@ class ReversibleChain(FeatureTable):
         places = self.first + 64 * -(-(2 * size + settings.generated + 40) // 64)
         rows = problem.x.shape[1]
         self.population_steps = settings.length(places, rows)
-        z = np.zeros((places, rows))
-        self.data = problem.population_data(z, most=2 * size)
-        self.population = problem.new_population(z)
+        self.data, self.population = self.new_places(places, most=2 * size)
         self.pool = self.new_pool(int(np.clip(memory // (16 * rows), 16, MOST_COLUMNS)))
         self.declared = problem.declared()
         self._furnish()
@@ -351,8 +349,10 @@ class ReversibleChain(FeatureTable):
         places = [p for p in range(self.first, len(self.population.feature)) if self.population.feature[p] >= 0]
         kept = [self.feature(int(self.population.feature[p])) for p in places]
         cut(self.arena, *self.frozen)
-        self._memo = {f: made for f, made in self._memo.items() if f < self.frozen[0]}
+        self._memo = {}
         self.population.feature[places] = self.numbers(kept)
+        if self.population.shown.shape[1] == 1:
+            self.population.shown[places, 0] = self.population.feature[places]
         num = self.guests.num
         num[ARENA_MARK], num[CHILD_MARK] = self.arena.num[COUNT], self.arena.num[CHILDREN]
         if not has_room(self.arena):

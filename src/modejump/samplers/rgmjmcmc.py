@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +20,10 @@ from modejump.samplers.feature_snapshot import collected_arrays, read_collected,
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import Collected, laws_of
-from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library
+from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
 from modejump.samplers.outcome import batch_means, discovery_from
 from modejump.samplers.populations import Library, Populations
-from modejump.samplers.reversible import ReversibleChain
+from modejump.samplers.reversible import RECALLED, ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.search import STEPS as SEARCH_STEPS
@@ -34,6 +35,8 @@ DEFAULT_POPULATIONS = 150
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
+# Share of such a budget that the edits which complete a library may take, by the pace of the search.
+EDIT_SHARE = 0.05
 # Rounds of learning; after each but the last the library may still take in what they met.
 ROUNDS = 4
 LEARN_STEPS = 2_000
@@ -316,7 +319,7 @@ class _Driver:
         rows, chains = self.problem.x.shape[1], len(self.seeds)
         room = COLUMN_BYTES // (8 * rows * chains) - OTHER_COLUMNS
         library = build_library(
-            self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)), self.edits
+            self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)), self._affordable_edits()
         )
         inside = set(library.features)
         starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
@@ -325,6 +328,18 @@ class _Driver:
         for chain in self.chains:
             chain.begin_at(sorted(starts[int(rng.integers(len(starts)))]))
         return library
+
+    def _has_time(self) -> bool:
+        """Whether a budget in seconds has time left for another library."""
+        share = SEARCH_SHARE + LEARN_SHARE
+        return self.budget.seconds is None or time.perf_counter() < self.begun + share * self.budget.seconds
+
+    def _affordable_edits(self) -> int:
+        """Models that edits may evaluate: no more than the search did in its time, and a share of it in seconds."""
+        if self.budget.seconds is None:
+            return self.edits
+        evaluated = sum(outcome.evaluated for outcome in self.outcomes)
+        return min(self.edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.workers), 1))
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
@@ -339,7 +354,7 @@ class _Driver:
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
                 chain.learn(learnt)
-            if i < ROUNDS - 1 and self._met_features_worth_a_place(library):
+            if i < ROUNDS - 1 and self._has_time() and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
             if self.progress:
@@ -348,8 +363,11 @@ class _Driver:
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
         self._note_models()
+        inside = set(library.features)
+        candidates = {model: value for model, value in self.collected.items() if model <= inside}
+        recalled = {model: candidates[model] for model in best_models(candidates, RECALLED)}
         for chain in self.chains:
-            chain.recall(self.collected)
+            chain.recall(recalled)
             chain.forget_warmup()
             chain.batch = FIRST_BATCH
         self.warmed = time.perf_counter()
@@ -376,11 +394,8 @@ class _Driver:
         self._note_models()
         total = float(np.logaddexp.reduce(list(self.collected.values())))
         inside = set(library.features)
-        outside: dict = {}
-        for model, value in self.collected.items():
-            for f in model - inside:
-                outside[f] = np.logaddexp(outside.get(f, -np.inf), value)
-        return any(value > total + np.log(WORTH_A_PLACE) for value in outside.values())
+        worth = total + math.log(WORTH_A_PLACE)
+        return any(value > worth for f, value in log_importance(self.collected).items() if f not in inside)
 
     def _until_distinct(self, schedule: Schedule, distinct: int) -> None:
         """Go on until the chains have met so many distinct models on average."""
