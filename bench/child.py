@@ -2,6 +2,7 @@
 
 - ``first-fit ALGORITHM FOLDER``: import from that folder, first fit, and the same fit again.
 - ``memory TERMS ROWS``: resident memory before a fit and at most during it.
+- ``chunks FILE REPETITIONS``: fits to a Parquet file in chunks, and reading it as often.
 - ``work enumerate|sample SIZE``: a piece of work whose instructions are counted from outside.
 """
 
@@ -117,6 +118,10 @@ def main(arguments: list[str]) -> None:
         figures = first_fit(rest[0], rest[1])
     elif task == "memory":
         figures = memory(int(rest[0]), int(rest[1]))
+    elif task == "chunks":
+        from bench.chunked import measure
+
+        figures = measure(rest[0], int(rest[1]))
     else:
         figures = work(rest[0], int(rest[1]))
     print(json.dumps(figures))

@@ -39,6 +39,7 @@ TINY = rows.Scale(
     protein_models=500,
     fresh=(),
     wide=(20, 50),
+    chunk_rows=3000,
 )
 SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
@@ -594,3 +595,13 @@ def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None
 def test_models_are_recalled(setup: reversible.Setup) -> None:
     crossed = reversible.cross(setup, "recall", SMALL, 0)
     assert 0 < crossed.tried[reversible.MOVED] <= crossed.tried[reversible.PROPOSED]
+
+
+def test_row_13_compares_fits_with_reading(bench: rows.Bench) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    outcome = list(rows.row_chunks(bench))
+    selection, search = lines_of(iter(outcome))
+    assert "1 passes" in selection.what and selection.who == "reading as often"
+    passes = int(search.what.split()[-2])
+    assert passes >= 1 + 4 + 1
+    assert sum("CPU s" in e.text for e in outcome if isinstance(e, Note)) == 2

@@ -52,7 +52,9 @@ def _root(
 
 @app.command()
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet, or a directory of Parquet files.")
+    ],
     target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
     family: Annotated[
         str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
@@ -91,6 +93,9 @@ def fit(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    chunked: Annotated[
+        bool, typer.Option("--chunked", help="Read Parquet in chunks; large files and directories are anyway.")
+    ] = False,
 ) -> int:
     """Find out which columns of a table, or which laws made of them, explain the target."""
     from modejump.commands.fit import FitOptions, run_fit
@@ -99,7 +104,7 @@ def fit(
         data, target, family, link, algorithm, coef_prior, model_prior,
         None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
         weights, offset, formula, chains, steps, seconds, mcse, jobs, seed, out, checkpoint,
-        force, quiet,
+        force, quiet, chunked,
     )  # fmt: skip
     return 0 if run_fit(asked) else INTERRUPTED
 
@@ -134,6 +139,19 @@ def predict(
     from modejump.commands.predict import run_predict
 
     run_predict(run, data, interval, kind, offset, out)
+
+
+@app.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories written by fit --out.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory to store the merged run in.")],
+    force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+) -> None:
+    """Make one run of several of the same problem: models united, chains side by side."""
+    from modejump.commands.merge import run_merge
+
+    run_merge(runs, out, force, quiet)
 
 
 @app.command()

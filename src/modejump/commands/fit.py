@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
@@ -22,6 +23,7 @@ from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.estimators.runs import Run, unfinished
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import EVERY
+from modejump.sources.base import ChunkSource
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,23 @@ class FitOptions:
     checkpoint: float | None
     force: bool
     quiet: bool
+    chunked: bool = False
 
 
 def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
+    source = _source(asked)
     run = _run(asked)
     estimator = _estimator(asked)
-    frame = read_table(asked.data)
+    frame = read_table(asked.data) if source is None else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        target = _fit_frame(estimator, frame, asked, run)
+        if source is not None:
+            target = fit_chunks(estimator, source, asked.target, asked.weights)
+            if asked.out is not None:
+                estimator.save(asked.out)
+        else:
+            target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
 
@@ -99,6 +108,17 @@ def _run(asked: FitOptions) -> Run | None:
         return None
     _refuse_overwrite(asked.out, asked.force)
     return Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
+
+
+def _source(asked: FitOptions) -> ChunkSource | None:
+    """The table as a source of chunks, where it is large or chunks are asked for."""
+    barred = {
+        "formula": asked.formula,
+        "factors": asked.factors,
+        "offset": asked.offset,
+        "checkpoint": asked.checkpoint,
+    }
+    return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)
 
 
 def _searches(asked: FitOptions) -> bool:

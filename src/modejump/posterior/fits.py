@@ -155,8 +155,9 @@ def model_columns(problem: Problem, members: Sequence[int]) -> np.ndarray:
 
 
 def _check_known(problem: Problem, members: Sequence[int], columns: np.ndarray) -> None:
-    """A saved run of very many columns keeps the products of some of them only; the others are NaN."""
-    if np.isnan(problem.data.gram[columns, columns]).any():
+    """A saved run of very many columns keeps the products of some of them only, and merged runs those within each;
+    the others are NaN."""
+    if np.isnan(problem.data.gram[np.ix_(columns, columns)]).any():
         names = ", ".join(problem.names[t] for t in members)
         raise InputError(
             f"the saved run does not hold what the model {{{names}}} needs, because its leading models lack "

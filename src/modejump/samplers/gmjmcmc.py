@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,7 +227,11 @@ def gmjmcmc(
 
 
 def merged_discovery(
-    problem: FeatureProblem, outcomes: Sequence[Finished], seconds: float, finished: bool = True
+    problem: FeatureProblem,
+    outcomes: Sequence[Finished],
+    seconds: float,
+    finished: bool = True,
+    make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
 ) -> Discovery:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
@@ -235,7 +239,7 @@ def merged_discovery(
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = laws_from(problem, collected, alphas)
+    laws = make_laws(problem, collected, alphas)
     values = laws.models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()

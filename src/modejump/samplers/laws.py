@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -40,6 +41,9 @@ class Laws:
         Selection among the laws: their columns, with the prior weights of their features.
     models : ModelTable
         Models over the laws, best first.
+    spelled : mapping of frozenset of Feature to float
+        Log posterior of each model with a law that was met in several spellings, by the features as they were met:
+        ``models`` has the sums over the spellings.
     """
 
     features: tuple[Feature, ...]
@@ -47,6 +51,7 @@ class Laws:
     alphas: Mapping[Feature, np.ndarray]
     problem: Problem
     models: ModelTable
+    spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
 
 
 Collected = dict[frozenset[Feature], float]
@@ -80,12 +85,17 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool 
     """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
     z = columns - columns.mean(axis=0) if intercept else columns
     z = z / np.linalg.norm(z, axis=0)
+    return same_by_products(features, z.T @ z)
+
+
+def same_by_products(features: Sequence[Feature], gram: np.ndarray) -> dict[Feature, Feature]:
+    """The same from the products of the columns, which have unit length."""
     representative: dict[Feature, Feature] = {}
     order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
     heads: list[int] = []
     for i in order:
         for h in heads:
-            if 1.0 - (z[:, i] @ z[:, h]) ** 2 < SAME_LAW:
+            if 1.0 - gram[i, h] ** 2 < SAME_LAW:
                 representative[features[i]] = features[h]
                 break
         else:
@@ -105,12 +115,53 @@ def laws_of(
     return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
 
 
+class LawColumns(Protocol):
+    """Columns of features, wherever their rows are."""
+
+    # Rows that a column has in memory.
+    rows: int
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        """For each feature the one that stands for its law."""
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        """The problem of selection among laws, which are some of these features."""
+
+
+class _InMemory:
+    """Columns of features that are held in memory."""
+
+    def __init__(self, problem: FeatureProblem, alphas: Mapping[Feature, np.ndarray]) -> None:
+        self.problem, self.alphas, self.rows = problem, alphas, len(problem.y)
+        self.where: dict[Feature, int] = {}
+        self.columns = np.empty((self.rows, 0))
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        self.columns, law_of = laws_of(self.problem, features, self.alphas)
+        self.where = {f: i for i, f in enumerate(features)}
+        return law_of
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        problem = self.problem
+        return Problem.build(
+            self.columns[:, [self.where[f] for f in laws]],
+            problem.y,
+            terms={f.text: [i] for i, f in enumerate(laws)},
+            weights=problem.weights,
+            coef_prior=problem.coef_prior,
+            model_prior=prior,
+            intercept=problem.basis.shape[0] > 0,
+            family=problem.family,
+        )
+
+
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
     alphas: Mapping[Feature, np.ndarray],
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
     drawn: Drawn | None = None,
+    columns: LawColumns | None = None,
 ) -> Laws:
     """Laws and models over them from collected models.
 
@@ -126,13 +177,14 @@ def laws_from(
         Visits to each model, and the number of chains that visited it, where visits count.
     drawn : mapping, optional
         Models drawn from the posterior, where the best ones do not hold it.
+    columns : LawColumns, optional
+        Where the columns come from; those of the problem by default.
     """
-    y = problem.y
-    chosen = leading(collected, len(y), drawn)
+    columns = columns or _InMemory(problem, alphas)
+    chosen = leading(collected, columns.rows, drawn)
     features = sorted({f for model, _ in chosen for f in model})
-    columns, law_of = laws_of(problem, features, alphas)
+    law_of = columns.representatives(features)
     laws = sorted(set(law_of.values()))
-    where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
     visited: dict[frozenset[Feature], tuple[int, int, int]] = {}
     for model, value in chosen:
@@ -145,20 +197,11 @@ def laws_from(
         visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
     log_a = problem.model_prior.log_a(problem.n)
     trees = problem.model_prior.spelling == "trees"
-    selection = Problem.build(
-        columns[:, [where[f] for f in laws]],
-        y,
-        terms={f.text: [i] for i, f in enumerate(laws)},
-        weights=problem.weights,
-        coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(
-            tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
-        ),
-        intercept=problem.basis.shape[0] > 0,
-        family=problem.family,
-    )
+    weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
+    selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
+    spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
+    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws), spelled)
 
 
 def _model_table(
