@@ -254,12 +254,12 @@ class _Driver:
 
     def _resume(self, saved: Saved) -> None:
         """Take over what an earlier run knew, and learn on or sample on."""
-        reader, names = Reader(saved.arrays), self.problem.names
+        reader, names, space = Reader(saved.arrays), self.problem.names, self.problem.space
         counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
-        self.collected = read_collected(reader.under("collected"), names)
+        self.collected = read_collected(reader.under("collected"), names, space)
         self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
-        features = read_features(reader, "library", names)
+        features = read_features(reader, "library", names, space)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):

@@ -71,10 +71,11 @@ class Finished:
         )
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, names: Sequence[str]) -> Finished:
+    def from_snapshot(cls, snapshot: Snapshot, problem: FeatureProblem) -> Finished:
         """What a snapshot was taken of."""
-        reader = Reader(snapshot)
-        collected, alphas = read_collected(reader.under("collected"), names), read_alphas(reader.under("alphas"), names)
+        reader, names, space = Reader(snapshot), problem.names, problem.space
+        collected = read_collected(reader.under("collected"), names, space)
+        alphas = read_alphas(reader.under("alphas"), names, space)
         counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
         return cls.from_counts(counts, reader.number("best"), collected, alphas)
 
@@ -261,7 +262,7 @@ class Search:
             numbers = state.get(name)
             reader.need(isinstance(numbers, list) and all(n in range(len(self.seeds)) for n in numbers), name)
         for index in state["finished"]:
-            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem.names)
+            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem)
         self.waiting = {index: part_of(arrays, f"running-{index}") for index in state["running"]}
 
 
