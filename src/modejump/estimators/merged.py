@@ -21,7 +21,7 @@ from modejump.posterior.storage import rowless_like
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Problem
 from modejump.samplers.laws import Laws
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import SamplerResult
 
 
 def merge(*estimators: Any) -> Any:
@@ -199,7 +199,7 @@ def _lifted(
     table = result.models
     keys = (frozenset(law_of[own[j]] for j in table.members(row)) for row in range(len(table)))
     united = np.array([values[key] for key in keys])
-    models = ModelTable(_moved(table.words, target, len(laws)), united, table.visits, table.first_seen, table.chains)
+    models = dataclasses.replace(table, words=_moved(table.words, target, len(laws)), log_posterior=united)
     means = result.batch_means
     sizes = np.zeros(len(laws) + 1)
     count = min(len(sizes), len(result.size_distribution))

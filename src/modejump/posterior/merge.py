@@ -154,11 +154,15 @@ def united_models(tables: Sequence[ModelTable]) -> ModelTable:
     visits, chains = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(visits, where, np.concatenate([table.visits for table in tables]))
     np.add.at(chains, where, np.concatenate([table.chains for table in tables]))
+    draws = np.zeros(count, np.int64)
+    # Draws of one run alone would not stand for the others.
+    if all(table.draws.any() for table in tables):
+        np.add.at(draws, where, np.concatenate([table.draws for table in tables]))
     # Ties by their bits, so that the order of the runs does not matter.
     order = np.lexsort((*distinct.T, -high))
     return ModelTable(
         np.ascontiguousarray(distinct[order]), high[order], visits[order], np.argsort(np.argsort(first[order])),
-        chains[order],
+        chains[order], draws[order],
     )  # fmt: skip
 
 
