@@ -169,7 +169,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler or accuracy.")],
+    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler, accuracy or classification.")],
     protocol: Annotated[
         str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
     ] = None,
