@@ -29,12 +29,13 @@ from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model
 
 # A column whose part outside the base is smaller than this share of its length is taken as dependent on the base.
 BASE_TOLERANCE = 1e-7
-# Bytes of scratch space for one block of rows while the Gram matrix is summed.
+# Bytes of one block of columns while the base is projected out, and of one block of rows while they are standardised.
 _CHUNK_BYTES = 32 * 2**20
+_ROWS_BYTES = 8 * 2**20
 
 
 class Columns(NamedTuple):
-    """The raw columns behind the Gram matrix, for refining near-perfect fits.
+    """The raw columns behind the Gram matrix, for refining near-perfect fits; of Gaussian responses only.
 
     The standardised candidate column j is ``root_weight * (x[:, j] - base @ loading[:, j]) / scale[j]``.
     """
@@ -172,6 +173,10 @@ class Problem:
         max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(order))
         raw = RawTable(names, tuple(always_in), first, y, w, base, candidates, gram, max_cols, compiled.arrays)
         family, glm = _likelihood(family, raw, offset, columns, prior, par, n)
+        if family.name != "gaussian":
+            # Fits have the columns in another order: two copies of a long table would be one too many.
+            none = np.zeros(0)
+            columns = columns._replace(x=np.zeros((0, len(order))), root_weight=none, response=none)
         # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
         code = prior.code if family.name == "gaussian" else codes.BIC
         table = make_table(code, par, n, base.shape[1], max_cols)
@@ -288,8 +293,13 @@ def _glm(
     n: float,
 ) -> Glm:
     """Response and standardised columns of a generalised linear model, with its base model fitted."""
-    x = (standardised_block(columns, slice(None)) / columns.root_weight[:, None]).T
-    return fitted_base(family, y, w, offset, base, np.ascontiguousarray(x), np.zeros(0), code, par, n)
+    rows, p = columns.x.shape
+    x = np.empty((p, rows))
+    step = _rows_at_a_time(p)
+    for start in range(0, rows, step):
+        some = slice(start, min(rows, start + step))
+        x[:, some] = (standardised_block(columns, some) / columns.root_weight[some, None]).T
+    return fitted_base(family, y, w, offset, base, x, np.zeros(0), code, par, n)
 
 
 def fitted_base(
@@ -401,12 +411,17 @@ def standardised_block(columns: Columns, rows: slice) -> np.ndarray:
     return z
 
 
+def _rows_at_a_time(p: int) -> int:
+    """Rows of p columns that fit the scratch space."""
+    return max(64, _ROWS_BYTES // (8 * max(p, 1)))
+
+
 def _gram(columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Gram matrix of the standardised columns and their products with the response, summed over blocks of rows."""
     n, p = columns.x.shape
     gram = np.zeros((p, p))
     corr = np.zeros(p)
-    step = max(64, _CHUNK_BYTES // (8 * max(p, 1)))
+    step = _rows_at_a_time(p)
     for start in range(0, n, step):
         rows = slice(start, min(n, start + step))
         z = standardised_block(columns, rows)
