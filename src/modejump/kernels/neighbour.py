@@ -35,7 +35,9 @@ from modejump.kernels.state import (
     toggle,
 )
 from modejump.kernels.store import insert, probe
+from modejump.likelihoods.glm import ANSWERED, ASKED, COLUMNS, MAY_ASK, NOTHING, STAGE
 from modejump.likelihoods.laplace import glm_marginal
+from modejump.likelihoods.threads import LONG
 from modejump.priors.kernels import log_model_prior
 
 
@@ -143,9 +145,31 @@ def _gathered_likelihood(data, st, work, k, response):
     if response.ndim == 1:
         if factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
             return NEG_INF
+        if work.glm.asking[MAY_ASK] and k * len(response) >= LONG:
+            return _asked_likelihood(st, work, k)
         return glm_marginal(data.glm, work.glm, work.sorted_cols, k, data.code, data.par, data.n)
     else:
         return _gaussian_likelihood(data, st, work, k)
+
+
+@kernel
+def _asked_likelihood(st, work, k):
+    """log p(y|M) as it was answered, or the question: the step is then made again once there is an answer."""
+    asking, asked, cols = work.glm.asking, work.glm.asked, work.sorted_cols
+    if asking[STAGE] == ANSWERED and asking[COLUMNS] == k:
+        same = True
+        for i in range(k):
+            same = same and asked[i] == cols[i]
+        if same:
+            asking[STAGE] = NOTHING
+            return work.glm.answer[0]
+    if asking[STAGE] != ASKED:
+        asking[STAGE] = ASKED
+        asking[COLUMNS] = k
+        for i in range(k):
+            asked[i] = cols[i]
+    st.num[OVERFLOW] = 1
+    return NEG_INF
 
 
 @kernel

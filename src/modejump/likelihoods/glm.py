@@ -33,7 +33,13 @@ LEAST_PIVOT = 1e-8
 # How Newton's method ended: at a maximum; without one yet; in a direction without information; at a proof that the
 # columns separate the classes; at no number.
 FITTED, SLOW, FLAT, SEPARATED, FAILED = 1, 0, -1, -2, -3
+# It has not ended.
+GOING = 2
 MOST_HALVINGS = 12
+# Slots of GlmWork.asking: whether fits of long tables are asked for, and the state of one, NOTHING, ASKED or ANSWERED,
+# with the number of its columns.
+MAY_ASK, STAGE, COLUMNS = 0, 1, 2
+NOTHING, ASKED, ANSWERED = 0, 1, 2
 # Slots of GlmWork.val.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN = 0, 1, 2, 3, 4
 
@@ -81,6 +87,10 @@ class GlmWork(NamedTuple):
     num: np.ndarray  # int64 (2,): how many columns it had, and whether ``hessian`` still holds its factor
     val: np.ndarray  # float64 (5,)
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
+    # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
+    asked: np.ndarray  # int64 (m,): columns of the model
+    asking: np.ndarray  # int64 (3,): slots below
+    answer: np.ndarray  # float64 (1,)
 
 
 def no_glm() -> Glm:
@@ -117,6 +127,9 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         np.zeros(2, np.int64),
         np.zeros(5),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
+        np.zeros(m, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(1),
     )
 
 
@@ -224,9 +237,9 @@ def add_information(h, columns, info, pair, size, m):
 
 
 @kernel
-def sum_rows(glm, work, cols, k):
-    """Log likelihood, gradient and information at ``work.beta``, in one pass over the rows."""
-    n, size = len(glm.y), glm.base.shape[0] + k
+def sum_rows(glm, work, cols, k, start, stop):
+    """Log likelihood, gradient and information at ``work.beta``, in one pass over some rows."""
+    size = glm.base.shape[0] + k
     columns, eta, info, score = work.columns, work.eta, work.info, work.score
     h, gradient, beta = work.hessian, work.gradient, work.beta
     for i in range(size):
@@ -236,8 +249,8 @@ def sum_rows(glm, work, cols, k):
     # Rows on the right side of zero, all of them, prove that the columns separate the classes.
     separable = glm.family == BINOMIAL and glm.plain
     total, margin = 0.0, np.inf if separable else -np.inf
-    for first in range(0, n, BLOCK):
-        m = min(BLOCK, n - first)
+    for first in range(start, stop, BLOCK):
+        m = min(BLOCK, stop - first)
         load(glm, work, cols, k, first, m)
         for r in range(m):
             eta[r] = glm.offset[first + r]
@@ -293,6 +306,36 @@ def solve(work, h, size):
 
 
 @kernel
+def after_pass(work, size, value, turn, before, halvings, tolerance):
+    """What follows a pass over the rows: a step, the end, or half a step back.
+
+    Returns (how it ended or ``GOING``, log likelihood of the last good point, halvings since).
+    """
+    beta, step = work.beta, work.step
+    # Written so that a value that is not a number fails.
+    if not value >= before - 1e-7 * (1.0 + abs(before)):
+        if halvings == MOST_HALVINGS:
+            return SLOW, before, halvings
+        for i in range(size):
+            step[i] *= 0.5
+            beta[i] -= step[i]
+        return GOING, before, halvings + 1
+    if work.val[MARGIN] > 0.0:
+        work.val[LOG_LIKELIHOOD] = 0.0
+        return SEPARATED, value, 0
+    if not factorise(work.hessian, size):
+        work.val[LOG_LIKELIHOOD] = value
+        return FLAT if turn > 0 else FAILED, value, 0
+    decrement = solve(work, work.hessian, size)
+    for i in range(size):
+        beta[i] += step[i]
+    if decrement < tolerance:
+        work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
+        return FITTED, value, 0
+    return GOING, value, 0
+
+
+@kernel
 def newton(glm, work, cols, k, steps, tolerance):
     """Newton's method from ``work.beta``; says how it ended.
 
@@ -300,31 +343,10 @@ def newton(glm, work, cols, k, steps, tolerance):
     its supremum: what is left to gain is of the order of the information.
     """
     size = glm.base.shape[0] + k
-    beta, step = work.beta, work.step
     before, halvings = -np.inf, 0
     for turn in range(steps):
-        value = sum_rows(glm, work, cols, k)
-        # Written so that a value that is not a number fails.
-        if not value >= before - 1e-7 * (1.0 + abs(before)):
-            if halvings == MOST_HALVINGS:
-                return SLOW
-            halvings += 1
-            for i in range(size):
-                step[i] *= 0.5
-                beta[i] -= step[i]
-            continue
-        halvings = 0
-        if work.val[MARGIN] > 0.0:
-            work.val[LOG_LIKELIHOOD] = 0.0
-            return SEPARATED
-        if not factorise(work.hessian, size):
-            work.val[LOG_LIKELIHOOD] = value
-            return FLAT if turn > 0 else FAILED
-        decrement = solve(work, work.hessian, size)
-        for i in range(size):
-            beta[i] += step[i]
-        if decrement < tolerance:
-            work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
-            return FITTED
-        before = value
+        value = sum_rows(glm, work, cols, k, 0, len(glm.y))
+        state, before, halvings = after_pass(work, size, value, turn, before, halvings, tolerance)
+        if state != GOING:
+            return state
     return SLOW

@@ -117,7 +117,7 @@ def newton_mode(glm, work, cols, k, steps, tolerance):
     beta, before = work.beta, work.before
     best, halvings, last = -np.inf, 0, np.inf
     for _ in range(steps):
-        value = sum_rows(glm, work, cols, k)
+        value = sum_rows(glm, work, cols, k, 0, len(glm.y))
         objective = _objective(work, size, value)
         # Written so that a value that is not a number fails.
         if not objective > best - 1e-7 * (1.0 + abs(best)):

@@ -55,7 +55,8 @@ def mjmcmc(
     budget : Budget, optional
         How long to run.
     workers : int
-        Threads. Budgets by size or precision give the same result for any number.
+        Threads. Budgets by size or precision give the same result for any number. Where there are more than chains,
+        those to spare share the rows of long tables.
     seed : int or SeedSequence
         Each chain gets its own stream spawned from it.
     mixture : Mixture, optional
@@ -74,7 +75,8 @@ def mjmcmc(
     budget = budget or Budget()
     root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
-    runners = [Runner(problem, s, memory, FIRST_BATCH) for s in root.spawn(chains)]
+    threads = max(1, workers // chains)
+    runners = [Runner(problem, s, memory, FIRST_BATCH, threads) for s in root.spawn(chains)]
     driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress, checkpoint or NoCheckpoint())
     return driver.run()
 
@@ -138,7 +140,9 @@ class _Driver:
         elif self.budget.warmup == 0:
             return moves, time.perf_counter()
         else:
-            self.scouted = scout(self.problem, self.budget, len(self.runners))
+            self.scouted = scout(
+                self.problem, self.budget, len(self.runners), len(self.runners) * self.runners[0].threads
+            )
             # The scout's estimate counts as one round.
             learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms), 0
         seconds = self.budget.seconds
