@@ -104,11 +104,12 @@ def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monk
 def test_a_run_spares_threads_for_the_rows(monkeypatch):
     given = []
 
-    def spy(*arguments):
-        given.append(arguments[-1])
-        return runner.Runner(*arguments)
+    class Spy(runner.Runner):
+        def __init__(self, *arguments):
+            given.append(arguments[-1])
+            super().__init__(*arguments)
 
-    monkeypatch.setattr(sys.modules["modejump.samplers.mjmcmc"], "Runner", spy)
+    monkeypatch.setattr(sys.modules["modejump.samplers.mjmcmc"], "Runner", Spy)
     problem = build(400, 3)
     results = [mjmcmc(problem, chains=2, workers=w, budget=Budget(steps=2000), seed=3) for w in (1, 5)]
     assert given == [1, 1, 2, 2]

@@ -49,7 +49,11 @@ class Columns(NamedTuple):
 
 
 class ProblemData(NamedTuple):
-    """The compiled kernels' view of a problem; frozen."""
+    """The compiled kernels' view of a problem; frozen.
+
+    ``gram`` and ``corr`` give a Gaussian response its likelihood, other responses a surrogate of it. Whether columns
+    are independent is told by ``rank``, the Gram matrix of the columns themselves.
+    """
 
     gram: np.ndarray
     corr: np.ndarray
@@ -65,6 +69,7 @@ class ProblemData(NamedTuple):
     zobrist: np.ndarray
     log_one_plus_g: float
     glm: Glm
+    rank: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +187,7 @@ class Problem:
         table = make_table(code, par, n, base.shape[1], max_cols)
         data = ProblemData(
             gram, corr, first, prior.code, par, n, base.shape[1], max_cols, table, compiled.arrays, columns,
-            _zobrist(len(names)), float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm,
+            _zobrist(len(names)), float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm, gram,
         )  # fmt: skip
         return cls(
             names, tuple(always_in), intercept, prior, model_prior, compiled, data, base_rss, base_coef, x.shape[0],

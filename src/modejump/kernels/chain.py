@@ -15,6 +15,7 @@ from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.rng import draw_cumulative
 from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.surrogate import surrogate_gain
 from modejump.likelihoods.glm import ASKED, STAGE
 
 # Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow, a fit is asked for.
@@ -100,6 +101,12 @@ def local_step(which, data, ch, moves):
     m, log_ratio = propose(which, st, moves, ch.rng, ch.flips)
     if m == 0:
         return False
+    if moves.surrogate[0] > 0.0:
+        # Delayed acceptance: what the first stage has counted, the second takes back.
+        gain = surrogate_gain(data, st, ch.work, ch.flips, m, moves.surrogate[0])
+        if not accept(ch.rng, gain + log_ratio):
+            return False
+        log_ratio = -gain
     value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, m)
     if not accept(ch.rng, value - st.val[LOG_POSTERIOR] + log_ratio):
         return False

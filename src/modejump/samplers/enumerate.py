@@ -158,8 +158,10 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
     parents = [where[prior.parent_index[prior.parent_start[t] : prior.parent_start[t + 1]]] for t in order]
     start = np.concatenate([[0], np.cumsum([len(s) for s in parents])]).astype(np.int64)
     c = data.columns
+    gram = np.ascontiguousarray(data.gram[np.ix_(cols, cols)])
     return data._replace(
-        gram=np.ascontiguousarray(data.gram[np.ix_(cols, cols)]),
+        gram=gram,
+        rank=gram,
         corr=data.corr[cols],
         first=np.concatenate([[0], np.cumsum(widths[order])]).astype(np.int64),
         prior=prior._replace(
