@@ -14,8 +14,9 @@ from modejump.errors import InputError
 
 # A column whose part outside the base is smaller than this share of its length is taken as dependent on the base.
 BASE_TOLERANCE = 1e-7
-# Bytes of scratch space for one block of rows while the Gram matrix is summed.
+# Bytes of one block of columns while the base is projected out, and of one block of rows while they are standardised.
 _CHUNK_BYTES = 32 * 2**20
+_ROWS_BYTES = 8 * 2**20
 
 
 class Columns(NamedTuple):
@@ -118,12 +119,17 @@ def standardised_block(columns: Columns, rows: slice) -> np.ndarray:
     return z
 
 
+def rows_at_a_time(p: int) -> int:
+    """Rows of p columns that fit the scratch space."""
+    return max(64, _ROWS_BYTES // (8 * max(p, 1)))
+
+
 def gram_matrix(columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Gram matrix of the standardised columns and their products with the response, summed over blocks of rows."""
     n, p = columns.x.shape
     gram = np.zeros((p, p))
     corr = np.zeros(p)
-    step = max(64, _CHUNK_BYTES // (8 * max(p, 1)))
+    step = rows_at_a_time(p)
     for start in range(0, n, step):
         rows = slice(start, min(n, start + step))
         z = standardised_block(columns, rows)

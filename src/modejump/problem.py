@@ -22,6 +22,7 @@ from modejump.design import (
     base_matrix,
     gram_matrix,
     project_base,
+    rows_at_a_time,
     standardised_block,
     take_columns,
 )
@@ -46,7 +47,11 @@ class Observed(NamedTuple):
 
 
 class ProblemData(NamedTuple):
-    """The compiled kernels' view of a problem; frozen."""
+    """The compiled kernels' view of a problem; frozen.
+
+    ``gram`` and ``corr`` give a Gaussian response its likelihood, other responses a surrogate of it. Whether columns
+    are independent is told by ``rank``, the Gram matrix of the columns themselves.
+    """
 
     gram: np.ndarray
     corr: np.ndarray
@@ -62,6 +67,7 @@ class ProblemData(NamedTuple):
     zobrist: np.ndarray
     log_one_plus_g: float
     glm: Glm
+    rank: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +247,7 @@ class Problem:
         data = ProblemData(
             *products, layout.first, prior.code, par, n, base, max_cols, make_table(code, par, n, base, max_cols),
             compiled.arrays, columns, term_keys(len(layout.names)),
-            float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm,
+            float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm, products[0],
         )  # fmt: skip
         return cls(
             layout.names, layout.always_in, intercept, prior, model_prior, compiled, data, base_rss, base_coef, rows,
@@ -370,8 +376,13 @@ def _glm(
     n: float,
 ) -> Glm:
     """Response and standardised columns of a generalised linear model, with its base model fitted."""
-    x = (standardised_block(columns, slice(None)) / columns.root_weight[:, None]).T
-    return fitted_base(family, y, w, offset, base, np.ascontiguousarray(x), np.zeros(0), code, par, n)
+    rows, p = columns.x.shape
+    x = np.empty((p, rows))
+    step = rows_at_a_time(p)
+    for start in range(0, rows, step):
+        some = slice(start, min(rows, start + step))
+        x[:, some] = (standardised_block(columns, some) / columns.root_weight[some, None]).T
+    return fitted_base(family, y, w, offset, base, x, np.zeros(0), code, par, n)
 
 
 def fitted_base(

@@ -319,7 +319,7 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
     code = coef_prior.code if family.name == "gaussian" else codes.BIC
     table = make_table(code, values["par"], values["n"], base, values["max_cols"])
     glm = no_glm() if family.name == "gaussian" else _rowless(family, base)
-    data = ProblemData(gram=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
+    data = ProblemData(gram=gram, rank=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
     return Problem(
         names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
         arrays["base_coef"], about["rows"], family,

@@ -144,8 +144,9 @@ class FeatureProblem:
         par = self.coef_prior.parameters(self.n, self.base_rss)
         max_cols = min(s if most is None else most, max(int(np.ceil(self.n)) - base - 1, 0))
         code = self.coef_prior.code
+        gram = np.zeros((s, s))
         return ProblemData(
-            np.zeros((s, s)),
+            gram,
             np.zeros(s),
             np.arange(s + 1, dtype=np.int64),
             code,
@@ -159,6 +160,7 @@ class FeatureProblem:
             np.zeros(s, np.uint64),
             float(np.log1p(par[0])) if code == codes.G else 0.0,
             self.glm(z) if glm is None else glm,
+            gram,
         )
 
 
