@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,17 @@ import pandas as pd
 import pytest
 
 import modejump
-from modejump import BGLMClassifier, BGLMRegressor, BGNLMRegressor, Budget, InputError, Space, load, merge
+from modejump import (
+    BatchLikelihood,
+    BGLMClassifier,
+    BGLMRegressor,
+    BGNLMRegressor,
+    Budget,
+    InputError,
+    Space,
+    load,
+    merge,
+)
 from modejump.cli import main
 from modejump.features.expression import Feature
 from modejump.fingerprint import fingerprint, fingerprints
@@ -134,6 +145,53 @@ def test_merging_files_is_merging_what_they_were_saved_from(
     quiet = [str(tmp_path / "0"), str(tmp_path / "1"), "-o", str(tmp_path / "all"), "--force", "--quiet"]
     assert main(["merge", *quiet]) == 0
     assert not capsys.readouterr().out
+
+
+def test_run_directories_merge_when_they_are_finished(
+    data: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.to_csv(tmp_path / "data.csv", index=False)
+    one, two, out = (tmp_path / name for name in ("one", "two", "out"))
+    for seed, run in ((1, one), (2, two)):
+        asked = ["fit", str(tmp_path / "data.csv"), "--target", "y", "--algorithm", "mjmcmc", "--seed", str(seed)]
+        assert main([*asked, "--steps", "1000", "--chains", "2", "--quiet", "--out", str(run)]) == 0
+    line = ["merge", str(one), str(two), "-o", str(out)]
+    assert main(line) == 0
+    assert load(out).posterior_.result.batch_means.shape[0] == 4
+    capsys.readouterr()
+    shutil.copytree(two, tmp_path / "copy")
+    # A run that ended between its last words and the removal of its rows is finished.
+    (two / "data.npz").write_bytes(b"")
+    assert main([*line, "--force", "--quiet"]) == 0
+    # One that was interrupted has an outcome, one that was killed has none.
+    about = json.loads((two / "run.json").read_text())
+    about["result"]["finished"] = False
+    (two / "run.json").write_text(json.dumps(about))
+    for _ in range(2):
+        assert main([*line, "--force"]) == 2
+        assert f"modejump resume {two}" in " ".join(capsys.readouterr().err.split())
+        (two / "run.json").unlink(missing_ok=True)
+    # Where a merged run is written, no earlier run can go on.
+    assert main(["merge", str(one), str(out), "-o", str(two)]) == 2
+    assert "not finished" in capsys.readouterr().err
+    assert main(["merge", str(one), str(tmp_path / "copy"), "-o", str(two), "--force", "--quiet"]) == 0
+    assert not (two / "job.json").exists() and not (two / "data.npz").exists()
+
+
+def test_functions_of_the_users_own_are_not_merged(data: pd.DataFrame, tmp_path: Path) -> None:
+    def scores(models: list[tuple[str, ...]]) -> list[float]:
+        return [-float(len(model)) for model in models]
+
+    runs = [sampled(data, seed, family=BatchLikelihood(scores)) for seed in (1, 2)]
+    runs[1].save(tmp_path / "run")
+    for pair in (runs, [runs[0], load(tmp_path / "run")]):
+        with pytest.raises(InputError, match="likelihood of your own are not merged"):
+            merge(*pair)
+    with pytest.raises(InputError, match="likelihood of your own are not merged"):
+        runs[0].posterior_.merge(runs[1].posterior_)
+    with pytest.raises(InputError, match="has no fingerprint"):
+        fingerprint(runs[0].problem_)
+    assert runs[0].posterior_.fingerprints is None
 
 
 def test_enumerated_posteriors_merge_to_themselves(data: pd.DataFrame, runs: list[BGLMRegressor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import subprocess
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import modejump
 from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, Space
 from modejump.cli import main
+from modejump.commands.fit import show
 from modejump.fingerprint import fingerprint
 from modejump.kernels.digest import digest_rows, digest_rows_plain
 from modejump.problem import Problem
@@ -214,7 +216,7 @@ def test_bad_rows_are_refused_in_a_sentence(
         BGLMRegressor(always_in=always_in).fit(Counted(change(frame), 100).source, "y", "w")
 
 
-def test_what_chunks_cannot_do_is_refused(frame: pd.DataFrame) -> None:
+def test_what_chunks_cannot_do_is_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
     source = Counted(frame, 100).source
     for model, call, sentence in [
         (BGLMRegressor(family="poisson"), {"y": "y"}, "need family 'gaussian'"),
@@ -234,6 +236,9 @@ def test_what_chunks_cannot_do_is_refused(frame: pd.DataFrame) -> None:
     ]:
         with pytest.raises(InputError, match=sentence):
             model.fit(source, **call)
+    with pytest.raises(InputError, match="a run directory keeps the rows, and these are read in chunks"):
+        modejump.Run(tmp_path / "run").fit(BGLMRegressor(), source, "y")
+    assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="names were given"):
         BGLMRegressor().fit(modejump.scan_chunks(lambda: [np.zeros((5, 3))], ["a", "y"]), "y")
     with pytest.raises(InputError, match="no table of numbers"):
@@ -453,6 +458,7 @@ def test_the_shell_reads_parquet_in_chunks(
         (["--formula", "y ~ a"], "--formula does not go with --chunked"),
         (["--drop", "zz"], "'zz' is not a column"),
         (["--transforms", "sin", "--algorithm", "rgmjmcmc"], "rgmjmcmc"),
+        (["--out", str(tmp_path / "run2"), "--checkpoint", "5"], "--checkpoint does not go with rows that are read"),
     ]:
         assert main(["fit", str(one), "--target", "y", "--chunked", *more]) == 2
         assert sentence in capsys.readouterr().err
@@ -462,6 +468,39 @@ def test_the_shell_reads_parquet_in_chunks(
     assert "give --target" in capsys.readouterr().err
     monkeypatch.setattr("modejump.commands.chunked.IN_MEMORY", 1000)
     assert main(["fit", str(one), "--target", "y", "--quiet", "--transforms", "sin", "--steps", "300"]) == 0
+    # Not read whole for the sake of an option that chunks do not have.
+    assert main(["fit", str(one), "--target", "y", "--out", str(tmp_path / "run2"), "--checkpoint", "5"]) == 2
+    assert "--checkpoint does not go with rows that are read" in capsys.readouterr().err
+
+
+def test_a_fit_to_chunks_takes_the_place_of_a_run_that_was_ended(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("job.json", "data.npz", "checkpoint.json", "checkpoint-3.npz"):
+        (run / name).write_bytes(b"{}")
+    asked = ["fit", str(files), "--target", "y", "--weights", "w", "--drop", "t", "--out", str(run)]
+    assert main(asked) == 2
+    assert "not finished" in capsys.readouterr().err
+    assert main([*asked, "--force"]) == 0
+    assert "The run is stored in" in capsys.readouterr().out
+    assert {path.name for path in run.iterdir()} == {"run.json", "posterior.npz", "inclusion.csv", "models.csv"}
+    assert main(["resume", str(run)]) == 2
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_an_interrupted_fit_to_chunks_promises_no_resumption(
+    frame: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = BGLMRegressor(algorithm="mjmcmc", budget=Budget(steps=2000), random_state=1)
+    model.fit(Counted(frame, 100).source, "y")
+    result = dataclasses.replace(model.posterior_.result, finished=False)
+    model.posterior_ = dataclasses.replace(model.posterior_, result=result)
+    modejump.Run(tmp_path / "run").store(model)
+    show(model, [], "y", tmp_path / "run", quiet=False)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "What there is is stored in" in out and "resume" not in out
 
 
 MEMORY = """
@@ -499,8 +538,6 @@ def test_memory_is_bounded_whatever_the_rows(tmp_path: Path) -> None:
 
 
 def test_problem_without_rows_or_digest_has_no_fingerprint(frame: pd.DataFrame) -> None:
-    import dataclasses
-
     problem = Problem.build(frame[NAMES].to_numpy(), frame["y"].to_numpy())
     with pytest.raises(InputError, match="holds no rows"):
         fingerprint(dataclasses.replace(problem, observed=None))

@@ -89,12 +89,15 @@ def fit(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to work and store the run in.")] = None,
     checkpoint: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none."),
+        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none; not with chunks."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
     chunked: Annotated[
-        bool, typer.Option("--chunked", help="Read Parquet in chunks; large files and directories are anyway.")
+        bool,
+        typer.Option(
+            "--chunked", help="Read Parquet in chunks, as large files always are; DIR then gets the outcome only."
+        ),
     ] = False,
 ) -> int:
     """Find out which columns of a table, or which laws made of them, explain the target."""

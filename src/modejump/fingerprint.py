@@ -18,6 +18,7 @@ import numpy as np
 
 from modejump.errors import InputError
 from modejump.kernels.digest import row_lanes
+from modejump.likelihoods.rows import OWN
 from modejump.problem import Problem
 from modejump.samplers.chunks import Lanes
 from modejump.samplers.feature_table import FeatureProblem
@@ -50,8 +51,10 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     Parameters
     ----------
     problem : Problem or FeatureProblem
-        The problem.
+        The problem; none with a likelihood of the user's own.
     """
+    if problem.family.code == OWN:
+        raise InputError("nobody can tell two functions apart, so a likelihood of your own has no fingerprint.")
     parts: dict[str, Any] = {
         "likelihood": [problem.family.name, problem.family.link],
         "prior": [problem.coef_prior.to_dict(), problem.model_prior.to_dict()],

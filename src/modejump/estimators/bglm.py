@@ -16,7 +16,7 @@ from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, che
 from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
-from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, refuse_run, remember_names
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
@@ -128,7 +128,6 @@ class Selection(PosteriorEstimator):
 
     def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to rows that are read in chunks."""
-        refuse_run(self._desk)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         spec, rows = open_rows(source, y, sample_weight, self.groups, workers)

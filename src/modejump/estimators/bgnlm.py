@@ -15,7 +15,7 @@ from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
-from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, refuse_run, remember_names
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
@@ -127,7 +127,6 @@ class Discovery(PosteriorEstimator):
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='gmjmcmc'."
             )
-        refuse_run(self._desk)
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
@@ -150,8 +149,8 @@ class Discovery(PosteriorEstimator):
         self.laws_ = found.laws
         self._prior, self._space = problem.model_prior, problem.space
         self._transforms = tuple(t.name for t in problem.transforms)
-        posterior = Posterior(found.laws.problem, found.result, identity=fingerprints(problem))
-        self._keep(job, posterior, stacklevel)
+        identity = None if isinstance(problem.family, Own) else fingerprints(problem)
+        self._keep(job, Posterior(found.laws.problem, found.result, identity=identity), stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:

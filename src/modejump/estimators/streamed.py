@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.errors import InputError
-from modejump.estimators.job import Desk, Job
+from modejump.estimators.job import Job
 from modejump.estimators.tables import ColumnSpec, TableSpec, read_groups
 from modejump.likelihoods.families import Family
 from modejump.samplers.budget import Budget
@@ -64,14 +64,6 @@ def refuse_family(family: Family) -> None:
         raise InputError(
             "rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for "
             f"{family.name!r} read the table into memory, or a sample of its rows."
-        )
-
-
-def refuse_run(desk: Desk) -> None:
-    """A run in a directory keeps the rows, so that it can go on from them."""
-    if type(desk) is not Desk:
-        raise InputError(
-            "a run in a directory keeps the rows, and these are read in chunks; fit without it, and save the estimator."
         )
 
 

@@ -14,6 +14,7 @@ from modejump.errors import InputError
 from modejump.fingerprint import fingerprints
 from modejump.likelihoods.gaussian import log_marginal
 from modejump.likelihoods.own import StoredLikelihood
+from modejump.likelihoods.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
@@ -61,10 +62,11 @@ class Posterior:
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str] | None:
-        """Digests of the problem's data, terms or space, likelihood and priors; None where nobody knows its data."""
+        """Digests of the problem's data, terms or space, likelihood and priors; None where nobody knows its data, or
+        the likelihood is a function of the user's own."""
         if self.identity is not None:
             return self.identity
-        if self.problem.observed is None and self.problem.digest is None:
+        if self.problem.family.code == OWN or (self.problem.observed is None and self.problem.digest is None):
             return None
         return fingerprints(self.problem)
 
