@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from modejump.samplers.budget import Budget
+from modejump.samplers.crew import Crew, Pace
 from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
 from modejump.samplers.runner import MAX_BATCHES, Batched
 
@@ -15,26 +16,28 @@ FIRST_BATCH = 500
 FIRST_PIECE = 100
 # A wanted precision is checked first after so many batches, then whenever their steps have doubled.
 FIRST_CHECK = 64
-# Each chain makes at most so many steps between two reports, and fewer where these take longer than so many seconds.
-MOST_STEPS = 25_000
-MOST_SECONDS = 4.0
+# Steps of each chain before the first report; then as many as the pace allows.
+FIRST_STEPS = 25_000
 # Seconds between two looks at what takes time to say.
 TELL_EVERY = 1.0
 
 Progress = Callable[[float, float, str], None]
 
 
-def timed_pieces(work: Callable[[int], Sequence[np.ndarray]], until: float) -> tuple[list[np.ndarray], int]:
+def timed_pieces(
+    work: Callable[[int], Sequence[np.ndarray]], until: float, short: float
+) -> tuple[list[np.ndarray], int]:
     """Steps until a moment, in growing pieces; their mean shares and their number.
 
-    ``work`` makes every chain run so many steps and returns the terms' shares of them.
+    ``work`` makes every chain run so many steps and returns the terms' shares of them. Pieces of less than ``short``
+    seconds are followed by longer ones.
     """
     total, steps, piece = np.zeros(()), 0, FIRST_PIECE
     while steps == 0 or time.perf_counter() < until:
         now = time.perf_counter()
         total = total + piece * np.array(work(piece))
         steps += piece
-        if time.perf_counter() - now < 0.05:
+        if time.perf_counter() - now < short:
             piece *= 2
     return list(total / steps), steps
 
@@ -61,6 +64,8 @@ class Schedule:
         The best model so far, in words.
     target : int, optional
         Steps at which a wanted precision is judged next, where an earlier run had come so far.
+    pace : Pace
+        How long the pieces of work are.
     """
 
     def __init__(
@@ -73,12 +78,13 @@ class Schedule:
         keep: Callable[[], None] | None = None,
         best: Callable[[], str] | None = None,
         target: int | None = None,
+        pace: Pace = Crew.pace,
     ) -> None:
         self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
         self.means = means or (lambda: np.array([chain.means for chain in chains]))
         self.keep = keep or (lambda: None)
         self.best = best or (lambda: "")
-        self.target = target
+        self.target, self.pace = target, pace
         self.began = self._told = time.perf_counter()
         self._before = self.steps_done()
         self._words = ""
@@ -121,7 +127,7 @@ class Schedule:
 
     def sample_steps(self, target: int, total: int) -> None:
         """Batches until each chain has made the target's number of steps."""
-        quick = MOST_STEPS
+        quick = FIRST_STEPS
         while self.steps_done() < target:
             batch = self.chains[0].batch
             left = -(-(target - self.steps_done()) // batch)
@@ -132,7 +138,7 @@ class Schedule:
             self.run(count)
             # Where the pieces end changes nothing but how soon the world hears of them.
             rate = count * batch / max(time.perf_counter() - now, 1e-9)
-            quick = int(min(MOST_STEPS, MOST_SECONDS * rate))
+            quick = int(min(self.pace.steps, self.pace.seconds * rate))
             self._report(min(1.0, self.steps_done() / total))
             self.keep()
 
@@ -142,11 +148,11 @@ class Schedule:
         while not self.chains[0].means or time.perf_counter() < until:
             now = time.perf_counter()
             self.run(count)
-            spent = time.perf_counter() - now
-            if spent < 0.05:
+            spent, left = time.perf_counter() - now, until - time.perf_counter()
+            if spent < self.pace.short:
                 count = 2 * count
-            elif spent > 0.3:
-                count = max(1, count // 2)
+            elif spent > self.pace.long or spent > left:
+                count = max(1, int(count * min(0.5, max(left, 0.0) / spent)))
             self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
             self.keep()
 
