@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from modejump.commands.backend import check_backend, jobs_for, working_on
 from modejump.commands.files import need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
@@ -46,7 +47,9 @@ class FitOptions:
     steps: int | None
     seconds: float | None
     mcse: float | None
-    jobs: int
+    jobs: int | None
+    backend: str
+    scheduler: str | None
     seed: int
     out: Path | None
     checkpoint: float | None
@@ -56,12 +59,14 @@ class FitOptions:
 
 def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
+    check_backend(asked.backend, asked.scheduler)
     run = _run(asked)
     estimator = _estimator(asked)
     frame = read_table(asked.data)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        target = _fit_frame(estimator, frame, asked, run)
+        with working_on(asked.backend, asked.scheduler, asked.jobs):
+            target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
 
@@ -112,7 +117,7 @@ def _estimator(asked: FitOptions) -> Any:
         "coef_prior": parse_coef_prior(asked.coef_prior),
         "algorithm": asked.algorithm,
         "budget": _budget(asked),
-        "n_jobs": asked.jobs,
+        "n_jobs": jobs_for(asked.backend, asked.jobs),
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
     }

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
-from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.crews import crew_for, threads_here
+from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of

@@ -9,21 +9,28 @@ name of its problem only.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import io
 import mmap
 import os
 import pickle
 import tempfile
 import uuid
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
 import joblib
+import numpy as np
 
 from modejump.errors import InputError
 from modejump.features.transforms import FIRST_USER_CODE, transforms
+from modejump.likelihoods.own import Own, RawTable
+from modejump.priors.models import UniformPrior
 from modejump.samplers.crew import Crew, Remote, forget_idle_chains
+from modejump.samplers.feature_table import FeatureProblem
 
 # A piece is given up when workers died so many times in a row, and no other piece came back between.
 MOST_DEATHS = 3
@@ -56,11 +63,22 @@ def threads_here(workers: int) -> int:
 # --- parcels ------------------------------------------------------------------------------------------------------
 
 
+class _Packer(cloudpickle.Pickler):
+    """Packs likelihoods of the user's own as what makes them again: addresses of functions mean nothing elsewhere."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How an object is made again."""
+        if isinstance(obj, Own):
+            return type(obj), obj._arguments()
+        return super().reducer_override(obj)
+
+
 def pack(problem: Any) -> list[Any]:
     """A problem as pieces of bytes, to be written one after another; arrays are not copied."""
     buffers: list[pickle.PickleBuffer] = []
+    content = io.BytesIO()
     try:
-        head = cloudpickle.dumps(problem, protocol=5, buffer_callback=buffers.append)
+        _Packer(content, protocol=5, buffer_callback=buffers.append).dump(problem)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -68,7 +86,7 @@ def pack(problem: Any) -> list[Any]:
         ) from error
     raws = [buffer.raw() for buffer in buffers]
     sizes = [raw.nbytes for raw in raws]
-    index = pickle.dumps((head, sizes))
+    index = pickle.dumps((content.getvalue(), sizes))
     chunks: list[Any] = [len(index).to_bytes(_ALIGNED, "little"), index]
     for before, raw in zip([len(index), *sizes], raws, strict=False):
         chunks += [bytes(-before % _ALIGNED), raw]
@@ -85,11 +103,35 @@ def unpack(parcel: Any) -> Any:
         start = end + -end % _ALIGNED
         end = start + size
         parts.append(view[start:end])
-    problem = pickle.loads(head, buffers=parts)
+    problem = _with_addresses(pickle.loads(head, buffers=parts))
     for transform in getattr(problem, "transforms", ()):
         if transform.code >= FIRST_USER_CODE:
             transforms.adopt(transform)
     return problem
+
+
+def _with_addresses(problem: Any) -> Any:
+    """A problem whose likelihood, where it is one of the user's own, has functions in this process."""
+    family = problem.family
+    if not isinstance(family, Own):
+        return problem
+    if isinstance(problem, FeatureProblem):
+        glm, p = problem.base_model, len(problem.names)
+        flat = UniformPrior().compile(p).arrays
+        table = RawTable(
+            problem.names, (), np.arange(p + 1), problem.y, glm.weight, glm.base.T, problem.x.T, np.eye(p), p, flat
+        )
+        bound, made = family.bind_features(table, problem.space.projection > 0.0)
+        glm = glm._replace(address=made.address, report=made.report)
+        return dataclasses.replace(problem, family=bound, base_model=glm)
+    data = problem.data
+    table = RawTable(
+        problem.names, problem.always_in, data.first, data.glm.y, data.glm.weight, data.glm.base.T, data.columns.x,
+        data.gram, data.max_cols, data.prior,
+    )  # fmt: skip
+    bound, made = family.bind(table)
+    glm = data.glm._replace(address=made.address, report=made.report)
+    return dataclasses.replace(problem, family=bound, data=data._replace(glm=glm))
 
 
 class Inside(NamedTuple):
@@ -261,13 +303,23 @@ class JoblibCrew(Remote):
 
     def _round(self, work: Callable[..., Any], left: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """Results of pieces as they come, in any order."""
+        by_and_by = bool(getattr(self.backend, "supports_return_generator", False))
         if self._parallel is None:
             # The pool stays open between stages, for backends that would start their workers anew for each.
-            options: dict[str, Any] = {"n_jobs": self.workers, "batch_size": 1, "pre_dispatch": "all", "max_nbytes": None}
-            self._parallel = joblib.Parallel(return_as="generator_unordered", **options).__enter__()
+            self._parallel = joblib.Parallel(
+                n_jobs=self.workers,
+                return_as="generator_unordered" if by_and_by else "list",
+                batch_size=1,
+                pre_dispatch="all",
+                max_nbytes=None,
+            ).__enter__()
         calls = [joblib.delayed(carry_out)(i, self.key, self._where, work, args) for i, args in left.items()]
         results = self._parallel(calls)
         try:
             yield from results
         finally:
-            results.close()
+            if by_and_by:
+                # Where a run ends early joblib wonders at the pieces under way.
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    results.close()

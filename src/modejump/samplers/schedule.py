@@ -37,8 +37,8 @@ def timed_pieces(
         now = time.perf_counter()
         total = total + piece * np.array(work(piece))
         steps += piece
-        if time.perf_counter() - now < short:
-            piece *= 2
+        spent, left = time.perf_counter() - now, until - time.perf_counter()
+        piece = max(FIRST_PIECE, int(piece * min(2.0 if spent < short else 1.0, left / max(spent, 1e-9))))
     return list(total / steps), steps
 
 
@@ -146,13 +146,13 @@ class Schedule:
         count = 1
         start = time.perf_counter()
         while not self.chains[0].means or time.perf_counter() < until:
-            now = time.perf_counter()
+            now, batch = time.perf_counter(), self.chains[0].batch
+            count = min(count, MAX_BATCHES - len(self.chains[0].means))
             self.run(count)
             spent, left = time.perf_counter() - now, until - time.perf_counter()
-            if spent < self.pace.short:
-                count = 2 * count
-            elif spent > self.pace.long or spent > left:
-                count = max(1, int(count * min(0.5, max(left, 0.0) / spent)))
+            more = 2.0 if spent < self.pace.short else 0.5 if spent > self.pace.long else 1.0
+            # Batches that have become longer are fewer.
+            count = max(1, int(count * min(more, left / max(spent, 1e-9)) * batch / self.chains[0].batch))
             self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
             self.keep()
 

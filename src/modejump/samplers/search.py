@@ -278,8 +278,7 @@ class Search:
                 return
             self._active[index] = 0.0
         for done in rounds(chain, self.populations, self.share, began):
-            self._between_rounds(index, chain, done, began)
-            if self._stopped:
+            if self._between_rounds(index, chain, done, began):
                 break
         outcome = Finished.of(chain)
         with self._lock:
@@ -300,10 +299,8 @@ class Search:
         options = {"steps": self.steps, "memory": self.memory}
         try:
             while left := [index for index in left if index not in self.finished]:
-                pieces = [
-                    (self.seeds[index], options, self.waiting.get(index), self.populations, self.share, crew.pace.seconds)
-                    for index in left
-                ]
+                end = (self.populations, self.share, crew.pace.seconds)
+                pieces = [(self.seeds[index], options, self.waiting.get(index), *end) for index in left]
                 for i, back in crew.send(search_piece, pieces):
                     self._take(left[i], back)
                 if self.waiting and self.save is not None and self.checkpoint.due():
@@ -328,26 +325,27 @@ class Search:
             self._active.pop(index, None)
         self._report()
 
-    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> None:
-        """Progress, and a snapshot of this chain where it is time for one."""
+    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
+        """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
         if chain.archive.val[BEST] > self._best[0]:
             self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
-                return
+                return True
             self._made[index] = done
             self._active[index] = done / self.populations if self.share is None else min(spent / self.share, 1.0)
             if time.perf_counter() - self._told > _REPORT_EVERY and self._active[index] < 1.0:
                 self._report()
             if index in self._posted or not self.checkpoint.due():
-                return
+                return False
         posted = under("chain", chain.snapshot()) | {"spent": np.array(spent)}
         with self._lock:
             self._posted[index] = self.waiting[index] = posted
             if self.save is not None and not self._stopped and self._active.keys() <= self._posted.keys():
                 self._posted = {}
                 self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+        return False
 
     def _report(self) -> None:
         """Progress with the number of chains at their end, the rate, and the best model so far."""
