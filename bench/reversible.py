@@ -21,6 +21,7 @@ from modejump.features.expression import Feature
 from modejump.kernels.guests import LEFT, POPULATIONS
 from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.samplers.budget import Budget
+from modejump.samplers.crew import Crew
 from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected
@@ -162,7 +163,7 @@ def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> 
     search, first, second = seed.spawn(3)
     collected: Collected = {}
     for outcome in search_features(
-        problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, workers=1
+        problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, crew=Crew()
     ):
         collected |= outcome.collected
     _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains), size)

@@ -27,6 +27,10 @@ app = typer.Typer(
 # What Typer raises for a wrong option or argument, whichever library lies beneath it.
 _UsageError: Any = typer.BadParameter.__base__
 
+_JOBS = typer.Option(help="Workers: 1 thread, or all there are of another kind; -1 for all.")
+_BACKEND = typer.Option(help="Workers: threads, loky (processes), dask or ray.")
+_SCHEDULER = typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster; none for this machine.")
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -84,7 +88,9 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Sampling time.")] = None,
     mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
+    jobs: Annotated[int | None, _JOBS] = None,
+    backend: Annotated[str, _BACKEND] = "threads",
+    scheduler: Annotated[str | None, _SCHEDULER] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to work and store the run in.")] = None,
     checkpoint: Annotated[
@@ -106,7 +112,7 @@ def fit(
     asked = FitOptions(
         data, target, family, link, algorithm, coef_prior, model_prior,
         None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
-        weights, offset, formula, chains, steps, seconds, mcse, jobs, seed, out, checkpoint,
+        weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
         force, quiet, chunked,
     )  # fmt: skip
     return 0 if run_fit(asked) else INTERRUPTED
@@ -115,7 +121,9 @@ def fit(
 @app.command()
 def resume(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run that fit --out began.")],
-    jobs: Annotated[int | None, typer.Option(help="Threads; as before by default, -1 for all cores.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers; as before by default, -1 for all there are.")] = None,
+    backend: Annotated[str, _BACKEND] = "threads",
+    scheduler: Annotated[str | None, _SCHEDULER] = None,
     checkpoint: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Seconds between checkpoints; as before by default.")
     ] = None,
@@ -124,7 +132,7 @@ def resume(
     """Go on with a run that was ended, and give the answer that it would have given."""
     from modejump.commands.resume import run_resume
 
-    return 0 if run_resume(run, jobs, checkpoint, quiet) else INTERRUPTED
+    return 0 if run_resume(run, jobs, backend, scheduler, checkpoint, quiet) else INTERRUPTED
 
 
 @app.command()

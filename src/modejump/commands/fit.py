@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from modejump.commands.backend import check_backend, jobs_for, working_on
 from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
@@ -48,7 +49,9 @@ class FitOptions:
     steps: int | None
     seconds: float | None
     mcse: float | None
-    jobs: int
+    jobs: int | None
+    backend: str
+    scheduler: str | None
     seed: int
     out: Path | None
     checkpoint: float | None
@@ -59,7 +62,10 @@ class FitOptions:
 
 def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
+    check_backend(asked.backend, asked.scheduler)
     source = _source(asked)
+    if source is not None and asked.backend != "threads":
+        raise InputError("rows that are read in chunks are worked on by threads of this process; leave --backend out.")
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
     frame = read_table(asked.data) if source is None else None
@@ -70,7 +76,8 @@ def run_fit(asked: FitOptions) -> bool:
             if run is not None:
                 run.store(estimator)
         else:
-            target = _fit_frame(estimator, frame, asked, run)
+            with working_on(asked.backend, asked.scheduler, asked.jobs):
+                target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
 
@@ -132,7 +139,7 @@ def _estimator(asked: FitOptions) -> Any:
         "coef_prior": parse_coef_prior(asked.coef_prior),
         "algorithm": asked.algorithm,
         "budget": _budget(asked),
-        "n_jobs": asked.jobs,
+        "n_jobs": jobs_for(asked.backend, asked.jobs),
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
     }

@@ -7,17 +7,23 @@ from pathlib import Path
 
 from rich.console import Console
 
+from modejump.commands.backend import jobs_for, working_on
 from modejump.commands.fit import progress_for, show
 from modejump.errors import ModejumpWarning
 from modejump.estimators.runs import resume, title_of, unfinished
 
 
-def run_resume(out: Path, jobs: int | None, checkpoint: float | None, quiet: bool) -> bool:
+def run_resume(
+    out: Path, jobs: int | None, backend: str, scheduler: str | None, checkpoint: float | None, quiet: bool
+) -> bool:
     """Go on, print, and store; False where the sampler was interrupted again and what it had is shown."""
     title, finished = title_of(out), not unfinished(out)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        estimator = resume(out, n_jobs=jobs, every=checkpoint, progress=progress_for(quiet))
+        with working_on(backend, scheduler, jobs):
+            # Another kind of workers has its own number of them.
+            count = jobs if backend == "threads" else jobs_for(backend, jobs)
+            estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))
     if finished and not quiet:
         Console().print(f"The run in {out} was finished before.", highlight=False)
     show(estimator, caught, title, out, quiet)

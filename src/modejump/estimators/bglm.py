@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
+from modejump.estimators.crews import crew_for, threads_here
 from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
@@ -153,11 +154,11 @@ class Selection(PosteriorEstimator):
             problem = build()
             _warn_dead(problem, stacklevel)
             if job.algorithm == "enumerate":
-                result = enumerate_models(problem, workers=job.workers, progress=report)
+                result = enumerate_models(problem, workers=threads_here(job.workers), progress=report)
             else:
                 result = mjmcmc(
-                    problem, chains=job.chains, budget=job.budget, workers=job.workers, seed=job.seed,
-                    progress=report, checkpoint=checkpoint,
+                    problem, chains=job.chains, budget=job.budget, seed=job.seed, progress=report,
+                    checkpoint=checkpoint, crew=crew_for(job.workers),
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
         self._keep(job, Posterior(problem, result), stacklevel)
@@ -305,7 +306,8 @@ class BGLMRegressor(PosteriorRegressor, Selection):
     groups : mapping of str to sequence of str or int, optional
         Columns, by name or position, that enter and leave together as one term.
     n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it.
+        Workers, by joblib's rules: None is 1 and -1 all cores, and ``joblib.parallel_config`` says of which kind they
+        are; threads by default. The answer does not depend on them.
     random_state : int, Generator, RandomState or None
         Seed of the sampler.
     progress : bool, "auto" or callable
@@ -360,7 +362,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         budget: Budget | None = None,
         always_in: Sequence[str | int] = (),
         groups: Mapping[str, Sequence[str | int]] | None = None,
-        n_jobs: int | None = 1,
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
     ) -> None:

@@ -13,6 +13,7 @@ from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
+from modejump.estimators.crews import crew_for
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
 from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
@@ -110,7 +111,8 @@ class Discovery(PosteriorEstimator):
             )  # fmt: skip
             _warn_constant([name for j, name in enumerate(names) if np.ptp(job.design[:, j]) == 0.0])
             options.check_transforms(chosen, job.design, names)
-            how: dict[str, Any] = {"chains": job.chains, "budget": job.budget, "workers": job.workers, "seed": job.seed}
+            how: dict[str, Any] = {"chains": job.chains, "budget": job.budget, "seed": job.seed}
+            how["crew"] = crew_for(job.workers)
             if job.algorithm == "gmjmcmc":
                 found = gmjmcmc(problem, progress=report, checkpoint=checkpoint, **how)
             else:
@@ -386,8 +388,8 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
     n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
-        budget is in seconds.
+        Workers, by joblib's rules: None is 1 and -1 all cores, and ``joblib.parallel_config`` says of which kind they
+        are; threads by default. The answer does not depend on them, unless the budget is in seconds.
     random_state : int, Generator, RandomState or None
         Seed of the search.
     progress : bool, "auto" or callable
@@ -440,7 +442,7 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         algorithm: str = "rgmjmcmc",
         chains: int = 16,
         budget: Budget | None = None,
-        n_jobs: int | None = 1,
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
     ) -> None:

@@ -46,7 +46,8 @@ class BGLMClassifier(PosteriorClassifier, Selection):
     groups : mapping of str to sequence of str or int, optional
         Columns, by name or position, that enter and leave together as one term.
     n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it.
+        Workers, by joblib's rules: None is 1 and -1 all cores, and ``joblib.parallel_config`` says of which kind they
+        are; threads by default. The answer does not depend on them.
     random_state : int, Generator, RandomState or None
         Seed of the sampler.
     progress : bool, "auto" or callable
@@ -102,7 +103,7 @@ class BGLMClassifier(PosteriorClassifier, Selection):
         budget: Budget | None = None,
         always_in: Sequence[str | int] = (),
         groups: Mapping[str, Sequence[str | int]] | None = None,
-        n_jobs: int | None = 1,
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
     ) -> None:
@@ -205,8 +206,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
     n_jobs : int, optional
-        Threads, by joblib's rules: None is 1 and -1 all cores. The answer does not depend on it, unless the
-        budget is in seconds.
+        Workers, by joblib's rules: None is 1 and -1 all cores, and ``joblib.parallel_config`` says of which kind they
+        are; threads by default. The answer does not depend on them, unless the budget is in seconds.
     random_state : int, Generator, RandomState or None
         Seed of the search.
     progress : bool, "auto" or callable
@@ -252,7 +253,7 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
         algorithm: str = "rgmjmcmc",
         chains: int = 16,
         budget: Budget | None = None,
-        n_jobs: int | None = 1,
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
     ) -> None:

@@ -215,6 +215,11 @@ class Transforms(Mapping[str, Transform]):
             self._enter(transform)
         return transform
 
+    def adopt(self, transform: Transform) -> None:
+        """Enter a transform that another process has added, under the number that it has there."""
+        with self._lock:
+            self._enter(transform)
+
     def remove(self, name: str) -> None:
         """Remove a transform that a user added; features with it can be printed afterwards, but not evaluated."""
         with self._lock:

@@ -22,6 +22,7 @@ from modejump.priors.models import UniformPrior
 from modejump.problem import checked_arrays, fitted_base, own_base, project_base
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
+from modejump.samplers.crew import Crew
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
@@ -167,6 +168,7 @@ def gmjmcmc(
     seed: int | np.random.SeedSequence = 0,
     progress: Progress | None = None,
     checkpoint: NoCheckpoint | None = None,
+    crew: Crew | None = None,
 ) -> Discovery:
     """Search the feature space by chains of populations.
 
@@ -186,6 +188,8 @@ def gmjmcmc(
         Called with (done, total, note).
     checkpoint : Checkpoint, optional
         Keeps the state of the run, and goes on from what it finds.
+    crew : Crew, optional
+        Who works on the chains, instead of threads.
     """
     for name, value in (("chains", chains), ("workers", workers)):
         if value < 1:
@@ -196,6 +200,9 @@ def gmjmcmc(
     if budget.warmup is not None:
         raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
     prime_search(problem)
+    crew = crew or Crew(workers)
+    crew.begin(problem)
+    crew.prime(prime_search)
     keeper = checkpoint or NoCheckpoint()
     spent = resumed_seconds(keeper.saved, "gmjmcmc")
     began = time.perf_counter() - spent
@@ -205,7 +212,7 @@ def gmjmcmc(
         populations=max(1, -(-budget.sampling_steps() // STEPS)),
         seconds=budget.seconds,
         memory=budget.memory,
-        workers=workers,
+        crew=crew,
         progress=progress,
         checkpoint=keeper,
         save=lambda state, arrays: keeper.save(
@@ -222,6 +229,7 @@ def gmjmcmc(
             raise
         finished = False
     finally:
+        crew.close()
         keeper.close()
     return merged_discovery(problem, search.outcomes(), time.perf_counter() - began, finished)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -17,6 +15,7 @@ from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
+from modejump.samplers.crew import Crew
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import ModelTable, SamplerResult
@@ -44,6 +43,7 @@ def mjmcmc(
     mixture: Mixture | None = None,
     progress: Progress | None = None,
     checkpoint: NoCheckpoint | None = None,
+    crew: Crew | None = None,
 ) -> SamplerResult:
     """Sample models by mode jumping MCMC.
 
@@ -66,6 +66,8 @@ def mjmcmc(
         Called with (done, total, note).
     checkpoint : Checkpoint, optional
         Keeps the state of the run, and goes on from what it finds.
+    crew : Crew, optional
+        Who works on the chains, instead of threads.
     """
     if problem.n_terms < 1:
         raise InputError("there is no term to select; give at least one candidate column.")
@@ -76,10 +78,16 @@ def mjmcmc(
     budget = budget or Budget()
     root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
+    crew = crew or Crew(workers)
     threads = max(1, workers // chains)
     runners = [Runner(problem, s, memory, FIRST_BATCH, threads) for s in root.spawn(chains)]
-    driver = _Driver(problem, runners, budget, mixture or Mixture(), workers, progress, checkpoint or NoCheckpoint())
+    driver = _Driver(problem, runners, budget, mixture or Mixture(), crew, progress, checkpoint or NoCheckpoint())
     return driver.run()
+
+
+def prime_runner(problem: Problem, moves: Moves) -> None:
+    """Compile, or load from the cache, what a chain needs."""
+    Runner(problem, np.random.SeedSequence(0), 0, FIRST_BATCH).prime(moves)
 
 
 class _Driver:
@@ -91,7 +99,7 @@ class _Driver:
         runners: list[Runner],
         budget: Budget,
         mixture: Mixture,
-        workers: int,
+        crew: Crew,
         progress: Progress | None,
         checkpoint: NoCheckpoint,
     ) -> None:
@@ -100,7 +108,7 @@ class _Driver:
         self.runners = runners
         self.budget = budget
         self.mixture = mixture
-        self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(runners) > 1 else None
+        self.crew = crew
         self.progress = progress
         self.notes: list[str] = []
         self.finished = True
@@ -109,29 +117,26 @@ class _Driver:
         self.scouted: ModelStore | None = None
 
     def run(self) -> SamplerResult:
-        moves = self.mixture.compile(self.problem)
-        self.runners[0].prime(moves)
-        prime_scout(self.problem)
-        begun = warmed = time.perf_counter() - resumed_seconds(self.checkpoint.saved, "mjmcmc")
+        begun = warmed = 0.0
         try:
+            moves = self.mixture.compile(self.problem)
+            prime_runner(self.problem, moves)
+            prime_scout(self.problem)
+            self.crew.begin(self.problem)
+            self.crew.prime(prime_runner, moves)
+            begun = warmed = time.perf_counter() - resumed_seconds(self.checkpoint.saved, "mjmcmc")
             moves, warmed = self._warm_up(moves, begun)
             self._sample(moves, begun, warmed)
         except KeyboardInterrupt:
             self.finished = False
         finally:
-            if self.pool:
-                self.pool.shutdown()
+            self.crew.close()
             self.checkpoint.close()
         align_batches(self.runners)
         if not all(r.means for r in self.runners):
             raise KeyboardInterrupt
         ended = time.perf_counter()
         return self._result(warmed - begun, ended - warmed)
-
-    def _each(self, work: Callable[[Runner], object]) -> list:
-        if self.pool:
-            return list(self.pool.map(work, self.runners))
-        return [work(r) for r in self.runners]
 
     def _warm_up(self, moves: Moves, begun: float) -> tuple[Moves, float]:
         """Scout, then learn the flip weights from all chains together, round by round, and freeze them."""
@@ -155,7 +160,7 @@ class _Driver:
             before = evaluated(self.runners)
             if seconds is not None:
                 until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
-                shares, steps = timed_pieces(partial(self._warm, moves), until)
+                shares, steps = timed_pieces(partial(self._warm, moves), until, self.crew.pace.short)
             else:
                 shares, steps = self._warm(moves, per_round), per_round
             self.warmup_steps += steps * len(self.runners)
@@ -183,7 +188,7 @@ class _Driver:
         flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
         if self.scouted is not None:
             flat |= under("scouted", store_arrays(self.scouted))
-        for i, snapshot in enumerate(self._each(Runner.snapshot)):
+        for i, snapshot in enumerate(self.crew.snapshots(self.runners)):
             flat |= under(f"chain-{i}", snapshot)
         state |= {"algorithm": "mjmcmc", "spent": time.perf_counter() - begun, "warmup_steps": self.warmup_steps}
         self.checkpoint.save(state, flat)
@@ -208,7 +213,7 @@ class _Driver:
         return moves, reader.array("learnt", np.float64, (terms,)), whole_number(saved, "round", 0, WARMUP_ROUNDS + 1)
 
     def _warm(self, moves: Moves, steps: int) -> list[np.ndarray]:
-        return self._each(partial(Runner.warm_batch, moves=moves, steps=steps))
+        return self.crew.each(self.runners, partial(Runner.warm_batch, moves=moves, steps=steps))
 
     def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
         tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
@@ -216,15 +221,16 @@ class _Driver:
 
     def _sample(self, moves: Moves, begun: float, warmed: float) -> None:
         def run(count: int) -> None:
-            self._each(partial(Runner.run_batches, moves=moves, count=count))
+            self.crew.each(self.runners, partial(Runner.run_batches, moves=moves, count=count))
 
         def keep() -> None:
             self._keep(moves, begun, {"target": schedule.target}, {"warmed": np.array(warmed - begun)})
 
         target = resumed_target(self.checkpoint.saved)
         schedule = Schedule(
-            self.runners, run, self.progress, WARMUP_SHARE, keep=keep, best=self._best_model, target=target
-        )
+            self.runners, run, self.progress, WARMUP_SHARE, keep=keep, best=self._best_model, target=target,
+            pace=self.crew.pace,
+        )  # fmt: skip
         self.notes += schedule.sample(self.budget, begun)
 
     def _best_model(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class ReversibleChain(FeatureTable):
         memory: int,
     ) -> None:
         super().__init__(problem, FEATURES)
-        self.settings, self.library = settings, library
+        self.settings, self.library, self.memory = settings, library, memory
         self.first = 64 * max(1, -(-len(library.features) // 64))
         size = problem.space.size
         # Twice the model for both ends of a literal move, and far more than a Poisson number of guests.
@@ -422,6 +423,10 @@ class ReversibleChain(FeatureTable):
         for f in features:
             self.start[position[f]] = 1
 
+    def recipe(self) -> Mapping[str, Any]:
+        """Arguments of the class, besides the problem and the random stream."""
+        return {"library": self.library, "settings": self.settings, "memory": self.memory}
+
     def snapshot(self) -> Snapshot:
         """The chain between two batches; what its problem and its library give is left out."""
         numbers = kept.FeatureNumbers()
@@ -447,6 +452,10 @@ class ReversibleChain(FeatureTable):
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from where a chain of the same problem and library was when the snapshot was taken."""
         reader = Reader(snapshot)
+        # Columns belong to numbers of features, which may come to mean others.
+        cut(self.arena, *self.frozen)
+        self.pool.owner[:] = self.population.feature[self.first :] = -1
+        self.pool.slot[:] = self.archive.slots[:] = self.archive.seen[:] = 0
         self.fill_arena(reader.under("arena"), *self.frozen)
         kept.fill_population(
             reader.under("population"), self.data, self.population, self.arena, self.problem.space.depth, self.first

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from modejump.features.expression import Feature
 from modejump.kernels.rng import fresh_sequence
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
+from modejump.samplers.crew import Crew
 from modejump.samplers.feature_snapshot import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery
@@ -67,6 +67,7 @@ def rgmjmcmc(
     edits: int = EVALUATIONS,
     progress: Progress | None = None,
     checkpoint: NoCheckpoint | None = None,
+    crew: Crew | None = None,
 ) -> Discovery:
     """Sample models of features; the share of steps in a model estimates its posterior probability.
 
@@ -95,6 +96,8 @@ def rgmjmcmc(
         Called with (done, total, note).
     checkpoint : Checkpoint, optional
         Keeps the state of the run, and goes on from what it finds.
+    crew : Crew, optional
+        Who works on the chains, instead of threads.
     """
     for name, value, least in (
         ("chains", chains, 1),
@@ -106,8 +109,8 @@ def rgmjmcmc(
         if value < least:
             raise InputError(f"{name} is {value}; give at least {least}.")
     driver = _Driver(
-        problem, chains, budget or Budget(), workers, fresh_sequence(seed), settings or Populations(), edits, progress,
-        checkpoint or NoCheckpoint(),
+        problem, chains, budget or Budget(), crew or Crew(workers), fresh_sequence(seed), settings or Populations(),
+        edits, progress, checkpoint or NoCheckpoint(),
     )  # fmt: skip
     return driver.run(search_steps, distinct)
 
@@ -130,7 +133,7 @@ class _Driver:
         problem: FeatureProblem,
         chains: int,
         budget: Budget,
-        workers: int,
+        crew: Crew,
         root: np.random.SeedSequence,
         settings: Populations,
         edits: int,
@@ -138,7 +141,7 @@ class _Driver:
         checkpoint: NoCheckpoint,
     ) -> None:
         self.checkpoint = checkpoint
-        self.problem, self.budget, self.workers, self.settings = problem, budget, workers, settings
+        self.problem, self.budget, self.crew, self.settings = problem, budget, crew, settings
         self.edits = edits
         search_root, sampling_root, start_root = root.spawn(3)
         self.search_seeds = search_root.spawn(chains)
@@ -155,18 +158,19 @@ class _Driver:
         # Steps after which distinct models are counted.
         self.counted_from: int | None = None
         self.finished = True
-        self.pool = ThreadPoolExecutor(workers) if workers > 1 and len(self.seeds) > 1 else None
 
     def run(self, search_steps: int, distinct: int) -> Discovery:
         prime(self.problem, self.settings)
         saved = self.checkpoint.saved
-        self.begun = time.perf_counter() - resumed_seconds(saved, "rgmjmcmc")
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         try:
+            self.crew.begin(self.problem)
+            self.crew.prime(prime, self.settings)
+            self.begun = time.perf_counter() - resumed_seconds(saved, "rgmjmcmc")
             if saved is None or saved.state.get("phase") == "search":
                 self._search(search_steps)
                 self._learn(self._freeze(), 0)
@@ -182,8 +186,7 @@ class _Driver:
                     raise
                 self.finished = False
         finally:
-            if self.pool:
-                self.pool.shutdown()
+            self.crew.close()
             self.checkpoint.close()
         align_batches(self.chains)
         ended = time.perf_counter()
@@ -201,11 +204,6 @@ class _Driver:
             notes=tuple(self.notes),
         )
 
-    def _each(self, work: Callable[[ReversibleChain], object]) -> list:
-        if self.pool:
-            return list(self.pool.map(work, self.chains))
-        return [work(chain) for chain in self.chains]
-
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, guests among them."""
         guests = {f for chain in self.chains for stays in chain.stays for f in stays}
@@ -215,7 +213,7 @@ class _Driver:
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
     def _run_batches(self, count: int) -> None:
-        self._each(partial(ReversibleChain.run_batches, count=count))
+        self.crew.each(self.chains, partial(ReversibleChain.run_batches, count=count))
 
     def _schedule(self) -> Schedule:
         """Sampling; a checkpoint after each piece of it, where it is time for one."""
@@ -230,8 +228,9 @@ class _Driver:
 
         done, target = SEARCH_SHARE + LEARN_SHARE, resumed_target(self.checkpoint.saved)
         schedule = Schedule(
-            self.chains, self._run_batches, self.progress, done, self._law_means, keep, self._best_model, target
-        )
+            self.chains, self._run_batches, self.progress, done, self._law_means, keep, self._best_model, target,
+            self.crew.pace,
+        )  # fmt: skip
         return schedule
 
     def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
@@ -244,7 +243,7 @@ class _Driver:
             "importance": library.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes]),
         }
-        for i, snapshot in enumerate(self._each(ReversibleChain.snapshot)):
+        for i, snapshot in enumerate(self.crew.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
         self._save(state, flat)
 
@@ -297,7 +296,7 @@ class _Driver:
             populations=populations,
             seconds=seconds,
             memory=self.budget.memory,
-            workers=self.workers,
+            crew=self.crew,
             steps=search_steps,
             progress=None if self.progress is None else self._tell_search,
             checkpoint=self.checkpoint,
@@ -339,7 +338,7 @@ class _Driver:
         if self.budget.seconds is None:
             return self.edits
         evaluated = sum(outcome.evaluated for outcome in self.outcomes)
-        return min(self.edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.workers), 1))
+        return min(self.edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.crew.workers), 1))
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
@@ -383,11 +382,14 @@ class _Driver:
         if self.budget.seconds is None:
             steps = LEARN_STEPS if self.budget.warmup is None else max(1, int(self.budget.warmup) // (10 * ROUNDS))
             self.warmup_steps += steps * len(self.chains)
-            return self._each(partial(ReversibleChain.warm_up, steps=steps))
+            return self._warm_up(steps)
         until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
-        shares, steps = timed_pieces(lambda n: self._each(partial(ReversibleChain.warm_up, steps=n)), until)
+        shares, steps = timed_pieces(self._warm_up, until, self.crew.pace.short)
         self.warmup_steps += steps * len(self.chains)
         return shares
+
+    def _warm_up(self, steps: int) -> list[np.ndarray]:
+        return self.crew.each(self.chains, partial(ReversibleChain.warm_up, steps=steps))
 
     def _met_features_worth_a_place(self, library: Library) -> bool:
         """Whether a feature outside the library is worth a place, by all that the chains met."""

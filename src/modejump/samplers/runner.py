@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -132,6 +132,7 @@ class Runner:
     ) -> None:
         self.data = problem.data
         self.threads = threads
+        self._made_with = {"memory": memory, "batch": batch}
         start_seed, stream_seed = seed.spawn(2)
         self.chain = new_chain(problem, new_stream(stream_seed), FIRST_CAPACITY)
         self.max_models = max(FIRST_CAPACITY, memory // bytes_per_model(self.chain.store.words.shape[1]))
@@ -195,6 +196,10 @@ class Runner:
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""
         forget_visits(self.chain)
+
+    def recipe(self) -> Mapping[str, Any]:
+        """Arguments of the class, besides the problem and the random stream."""
+        return self._made_with
 
     def snapshot(self) -> Snapshot:
         """The chain between two batches; what its problem gives is left out."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from modejump.samplers.budget import Budget
+from modejump.samplers.crew import Crew, Pace
 from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
 from modejump.samplers.runner import MAX_BATCHES, Batched
 
@@ -15,9 +16,8 @@ FIRST_BATCH = 500
 FIRST_PIECE = 100
 # A wanted precision is checked first after so many batches, then whenever their steps have doubled.
 FIRST_CHECK = 64
-# Each chain makes so many steps between two reports, and fewer where these take longer than so many seconds.
+# Steps of each chain before the first report; then as many as the pace allows.
 PIECE_STEPS = 25_000
-MOST_SECONDS = 4.0
 # Chains wait for the slowest of them after each piece, so pieces grow with the steps made, up to so many seconds.
 PIECE_GROWTH = 16
 GOOD_SECONDS = 1.0
@@ -29,18 +29,21 @@ TELL_EVERY = 2.0
 Progress = Callable[[float, float, str], None]
 
 
-def timed_pieces(work: Callable[[int], Sequence[np.ndarray]], until: float) -> tuple[list[np.ndarray], int]:
+def timed_pieces(
+    work: Callable[[int], Sequence[np.ndarray]], until: float, short: float
+) -> tuple[list[np.ndarray], int]:
     """Steps until a moment, in growing pieces; their mean shares and their number.
 
-    ``work`` makes every chain run so many steps and returns the terms' shares of them.
+    ``work`` makes every chain run so many steps and returns the terms' shares of them. Pieces of less than ``short``
+    seconds are followed by longer ones.
     """
     total, steps, piece = np.zeros(()), 0, FIRST_PIECE
     while steps == 0 or time.perf_counter() < until:
         now = time.perf_counter()
         total = total + piece * np.array(work(piece))
         steps += piece
-        if time.perf_counter() - now < 0.05:
-            piece *= 2
+        spent, left = time.perf_counter() - now, until - time.perf_counter()
+        piece = max(FIRST_PIECE, int(piece * min(2.0 if spent < short else 1.0, left / max(spent, 1e-9))))
     return list(total / steps), steps
 
 
@@ -71,6 +74,8 @@ class Schedule:
         The best model so far, in words.
     target : int, optional
         Steps at which a wanted precision is judged next, where an earlier run had come so far.
+    pace : Pace
+        How long the pieces of work are.
     """
 
     def __init__(
@@ -83,12 +88,13 @@ class Schedule:
         keep: Callable[[], None] | None = None,
         best: Callable[[], str] | None = None,
         target: int | None = None,
+        pace: Pace = Crew.pace,
     ) -> None:
         self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
         self.means = means or (lambda: np.array([chain.means for chain in chains]))
         self.keep = keep or (lambda: None)
         self.best = best or (lambda: "")
-        self.target = target
+        self.target, self.pace = target, pace
         self.began = self._told = time.perf_counter()
         self._before = self.steps_done()
         self._words = ""
@@ -145,7 +151,7 @@ class Schedule:
             # Where the pieces end changes nothing but how soon the world hears of them.
             rate = count * batch / max(time.perf_counter() - now, 1e-9)
             grown = min(self.steps_done() // PIECE_GROWTH, GOOD_SECONDS * rate)
-            piece = int(max(min(PIECE_STEPS, MOST_SECONDS * rate), grown))
+            piece = int(max(min(self.pace.steps, self.pace.seconds * rate), grown))
             self._report(min(1.0, self.steps_done() / total))
             self.keep()
 
@@ -153,13 +159,13 @@ class Schedule:
         count = 1
         start = time.perf_counter()
         while not self.chains[0].means or time.perf_counter() < until:
-            now = time.perf_counter()
+            now, batch = time.perf_counter(), self.chains[0].batch
+            count = min(count, MAX_BATCHES - len(self.chains[0].means))
             self.run(count)
-            spent = time.perf_counter() - now
-            if spent < 0.05:
-                count = 2 * count
-            elif spent > 0.3:
-                count = max(1, count // 2)
+            spent, left = time.perf_counter() - now, until - time.perf_counter()
+            more = 2.0 if spent < self.pace.short else 0.5 if spent > self.pace.long else 1.0
+            # Batches that have become longer are fewer.
+            count = max(1, int(count * min(more, left / max(spent, 1e-9)) * batch / self.chains[0].batch))
             self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
             self.keep()
 

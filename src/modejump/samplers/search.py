@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from modejump.features.expression import Feature
 from modejump.kernels.archive import BEST, EVALUATED
 from modejump.kernels.evolve import POPULATIONS, RESTARTS
 from modejump.samplers.checkpoint import NoCheckpoint
+from modejump.samplers.crew import Crew, Remote
 from modejump.samplers.feature_snapshot import alpha_arrays, collected_arrays, read_alphas, read_collected
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
@@ -102,6 +103,96 @@ def prime_search(problem: FeatureProblem) -> None:
     GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
 
 
+def rounds(chain: GeneticChain, populations: int, share: float | None, began: float) -> Iterator[int]:
+    """Run a chain to its end; the number of its populations after each round.
+
+    Parameters
+    ----------
+    chain : GeneticChain
+        The chain.
+    populations : int
+        Populations that it makes, where it has no share of a time.
+    share : float, optional
+        Seconds that it has.
+    began : float
+        When it began, by the clock that counts them.
+    """
+    done, count = int(chain.genetic.num[POPULATIONS]), _ROUND
+    while done < populations if share is None else done == 0 or time.perf_counter() - began < share:
+        now = time.perf_counter()
+        done += count if share is not None else min(count, populations - done)
+        chain.run_to(done)
+        took = time.perf_counter() - now
+        if took < _ROUND_SECONDS / 2 and share is None:
+            count *= 2
+        elif took > 10 * _ROUND_SECONDS:
+            count = max(1, count // 2)
+        yield done
+
+
+def chain_at(
+    problem: FeatureProblem, seed: np.random.SeedSequence, options: Mapping[str, int], snapshot: Snapshot | None
+) -> tuple[GeneticChain, float]:
+    """A chain at its beginning or where a snapshot was taken, and the seconds that it has spent."""
+    chain = GeneticChain(problem, seed, patience=PATIENCE, **options)
+    if snapshot is None:
+        return chain, 0.0
+    chain.restore(part_of(snapshot, "chain"))
+    return chain, Reader(snapshot).number("spent")
+
+
+class Back(NamedTuple):
+    """What comes back from a worker elsewhere: where the chain is, or what it left behind at its end."""
+
+    snapshot: Snapshot
+    finished: Snapshot | None
+    populations: int
+    spent: float
+    best: float
+    words: str
+
+
+def search_piece(
+    problem: FeatureProblem,
+    seed: np.random.SeedSequence,
+    options: Mapping[str, int],
+    snapshot: Snapshot | None,
+    populations: int,
+    share: float | None,
+    seconds: float,
+) -> Back:
+    """Run one chain on for some seconds, or to its end.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seed : SeedSequence
+        The chain's stream.
+    options : mapping of str to int
+        Steps of a population, and bytes for columns.
+    snapshot : mapping of str to ndarray, optional
+        Where the chain is, and the seconds that it has spent.
+    populations, share : int, float
+        Where its end is, see `rounds`.
+    seconds : float
+        How long this piece may be.
+    """
+    chain, before = chain_at(problem, seed, options, snapshot)
+    begun = time.perf_counter()
+    ended, spent = True, before
+    for _ in rounds(chain, populations, share, begun - before):
+        spent = before + time.perf_counter() - begun
+        if spent - before >= seconds:
+            ended = False
+            break
+    best, words = float(chain.archive.val[BEST]), in_words(chain.best_model())
+    done = int(chain.genetic.num[POPULATIONS])
+    if ended:
+        return Back({}, Finished.of(chain).snapshot(), done, spent, best, words)
+    return Back(under("chain", chain.snapshot()) | {"spent": np.array(spent)}, None, done, spent, best, words)
+
+
 class Search:
     """One chain of populations for each seed.
 
@@ -120,8 +211,8 @@ class Search:
         Wall time.
     memory : int
         Bytes for the columns of the chains that run at the same time.
-    workers : int
-        Threads.
+    crew : Crew
+        Who works on the chains.
     steps : int
         MJMCMC steps in a population.
     progress : callable, optional
@@ -140,7 +231,7 @@ class Search:
         populations: int,
         seconds: float | None,
         memory: int,
-        workers: int,
+        crew: Crew,
         steps: int = STEPS,
         progress: Progress | None = None,
         checkpoint: NoCheckpoint | None = None,
@@ -148,7 +239,7 @@ class Search:
     ) -> None:
         chains = len(seeds)
         self.problem, self.seeds, self.populations, self.steps = problem, seeds, populations, steps
-        self.workers = min(workers, chains)
+        self.crew, self.workers = crew, min(crew.workers, chains)
         self.memory = memory // self.workers
         self.share = None if seconds is None else seconds * self.workers / chains
         self.progress, self.checkpoint, self.save = progress, checkpoint or NoCheckpoint(), save
@@ -166,6 +257,9 @@ class Search:
     def run(self) -> list[Finished]:
         """Run all chains; after an interrupt those under way stop soon, and are found in ``finished``."""
         left = [index for index in range(len(self.seeds)) if index not in self.finished]
+        if isinstance(self.crew, Remote):
+            self._run_far(self.crew, left)
+            return self.outcomes()
         # The main thread only waits, so that an interrupt never finds a chain in the middle of something.
         with ThreadPoolExecutor(self.workers) as pool:
             try:
@@ -180,28 +274,15 @@ class Search:
         return [self.finished[index] for index in sorted(self.finished)]
 
     def _one(self, index: int) -> None:
-        chain = GeneticChain(self.problem, self.seeds[index], steps=self.steps, patience=PATIENCE, memory=self.memory)
-        spent = 0.0
-        if index in self.waiting:
-            snapshot = self.waiting[index]
-            spent = Reader(snapshot).number("spent")
-            chain.restore(part_of(snapshot, "chain"))
+        chain, spent = self._chain(index)
         began = time.perf_counter() - spent
         with self._lock:
             if self._stopped:
                 return
             self._active[index] = 0.0
-        done, count = int(chain.genetic.num[POPULATIONS]), _ROUND
-        while not self._at_end(done, began) and not self._stopped:
-            now = time.perf_counter()
-            done += count if self.share is not None else min(count, self.populations - done)
-            chain.run_to(done)
-            took = time.perf_counter() - now
-            if took < _ROUND_SECONDS / 2 and self.share is None:
-                count *= 2
-            elif took > 10 * _ROUND_SECONDS:
-                count = max(1, count // 2)
-            self._between_rounds(index, chain, done, began)
+        for done in rounds(chain, self.populations, self.share, began):
+            if self._between_rounds(index, chain, done, began):
+                break
         outcome = Finished.of(chain)
         with self._lock:
             del self._active[index]
@@ -211,31 +292,63 @@ class Search:
             if not self._stopped:
                 self._report()
 
-    def _at_end(self, done: int, began: float) -> bool:
-        if self.share is None:
-            return done >= self.populations
-        return done > 0 and time.perf_counter() - began >= self.share
+    def _chain(self, index: int) -> tuple[GeneticChain, float]:
+        """A chain where it was, and the seconds that it has spent."""
+        options = {"steps": self.steps, "memory": self.memory}
+        return chain_at(self.problem, self.seeds[index], options, self.waiting.get(index))
 
-    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> None:
-        """Progress, and a snapshot of this chain where it is time for one."""
+    def _run_far(self, crew: Remote, left: list[int]) -> None:
+        """The same by workers elsewhere: pieces of all chains that are not at their end, until all are."""
+        options = {"steps": self.steps, "memory": self.memory}
+        try:
+            while left := [index for index in left if index not in self.finished]:
+                end = (self.populations, self.share, crew.pace.seconds)
+                pieces = [(self.seeds[index], options, self.waiting.get(index), *end) for index in left]
+                for i, back in crew.send(search_piece, pieces):
+                    self._take(left[i], back)
+                if self.waiting and self.save is not None and self.checkpoint.due():
+                    self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+        except KeyboardInterrupt:
+            for index in sorted(self.waiting):
+                self.finished[index] = Finished.of(self._chain(index)[0])
+            raise
+
+    def _take(self, index: int, back: Back) -> None:
+        """What a worker elsewhere made of a chain."""
+        self._made[index] = back.populations
+        if back.best > self._best[0]:
+            self._best = (back.best, back.words)
+        if back.finished is None:
+            self.waiting[index] = back.snapshot
+            share = back.populations / self.populations if self.share is None else back.spent / self.share
+            self._active[index] = min(share, 1.0)
+        else:
+            self.finished[index] = Finished.from_snapshot(back.finished, self.problem)
+            self.waiting.pop(index, None)
+            self._active.pop(index, None)
+        self._report()
+
+    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
+        """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
         if chain.archive.val[BEST] > self._best[0]:
             self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
-                return
+                return True
             self._made[index] = done
             self._active[index] = done / self.populations if self.share is None else min(spent / self.share, 1.0)
             if time.perf_counter() - self._told > _REPORT_EVERY and self._active[index] < 1.0:
                 self._report()
             if index in self._posted or not self.checkpoint.due():
-                return
+                return False
         posted = under("chain", chain.snapshot()) | {"spent": np.array(spent)}
         with self._lock:
             self._posted[index] = self.waiting[index] = posted
             if self.save is not None and not self._stopped and self._active.keys() <= self._posted.keys():
                 self._posted = {}
                 self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+        return False
 
     def _report(self) -> None:
         """Progress with the number of chains at their end, the rate, and the best model so far."""

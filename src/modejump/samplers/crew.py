@@ -1,0 +1,158 @@
+"""Who works on the chains of a run: threads of this process, or workers elsewhere.
+
+A run is a sequence of stages. In each of them every chain does the same piece of work, alone, and what the chains found
+is merged before the next stage. A chain has a random stream of its own and a snapshot that holds all of its future, so
+that nothing depends on who does a piece, in which order, or how often one had to be done again.
+
+Threads work on the chains in place. Workers elsewhere are told how to make such a chain for the problem, which they
+have been given once; a snapshot goes there, and another one comes back.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from modejump.samplers.snapshot import Snapshot
+
+
+class Movable(Protocol):
+    """A chain that can be made again elsewhere."""
+
+    def recipe(self) -> Mapping[str, Any]:
+        """Arguments of the class, besides the problem and the random stream."""
+
+    def snapshot(self) -> Snapshot:
+        """The chain between two pieces of work."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a chain of the same problem was when the snapshot was taken, whatever this one was."""
+
+
+C = TypeVar("C", bound=Movable)
+
+
+class Pace(NamedTuple):
+    """How long a piece of work should be: of less than ``short`` seconds is too little, of more than ``long`` too much,
+    and a chain makes at most ``steps`` steps in one, or what it makes in ``seconds``.
+    """
+
+    short: float
+    long: float
+    steps: int
+    seconds: float
+
+
+class Crew:
+    """Threads of this process.
+
+    A crew serves one run, whose driver closes it.
+
+    Parameters
+    ----------
+    workers : int
+        Threads.
+    """
+
+    # Pieces end often enough for progress to be seen and interrupts to be heard.
+    pace = Pace(0.05, 0.3, 25_000, 4.0)
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+        self._pool: ThreadPoolExecutor | None = None
+
+    def begin(self, problem: Any) -> None:
+        """Make the problem of the run known."""
+
+    def prime(self, work: Callable[..., object], *args: Any) -> None:
+        """Let whoever works elsewhere compile, or load from the cache, before any clock runs.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the problem and the arguments; has been called here already.
+        *args : object
+            The arguments.
+        """
+
+    def each(self, chains: Sequence[C], work: Callable[[C], object]) -> list:
+        """Do a piece of work on every chain; what it returned for each."""
+        if self.workers == 1 or len(chains) == 1:
+            return [work(chain) for chain in chains]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.workers)
+        return list(self._pool.map(work, chains))
+
+    def snapshots(self, chains: Sequence[C]) -> list[Snapshot]:
+        """Where all chains are."""
+        return self.each(chains, type(chains[0]).snapshot)
+
+    def close(self) -> None:
+        """Let the workers go."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+class Remote(Crew):
+    """Workers elsewhere; how they are reached is for a class that is made from this one."""
+
+    # A piece costs two journeys of a snapshot.
+    pace = Pace(1.0, 4.0, 1 << 62, 10.0)
+
+    def send(self, work: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """Call a function of the problem and the arguments in each piece; their numbers and results as they come."""
+        raise NotImplementedError
+
+    def prime(self, work: Callable[..., object], *args: Any) -> None:
+        """Let every worker compile, or load from the cache, before any clock runs."""
+        for _ in self.send(work, [args] * self.workers):
+            pass
+
+    def each(self, chains: Sequence[C], work: Callable[[C], object]) -> list:
+        """Do a piece of work on every chain; what it returned for each."""
+        pieces = [(type(chain), chain.recipe(), chain.snapshot(), work) for chain in chains]
+        results: list[Any] = [None] * len(chains)
+        # Another thread takes over what came back, so that an interrupt never finds a chain in the middle of it.
+        with ThreadPoolExecutor(1) as here:
+            for i, (snapshot, result) in self.send(work_on, pieces):
+                here.submit(chains[i].restore, snapshot).result()
+                results[i] = result
+        return results
+
+    def snapshots(self, chains: Sequence[C]) -> list[Snapshot]:
+        """Where all chains are."""
+        return [chain.snapshot() for chain in chains]
+
+
+# Of this process, as a worker: a chain for each recipe used last, while nobody works with it.
+_idle: dict[tuple[int, bytes], tuple[Any, Any]] = {}
+_MOST_IDLE = 2
+
+
+def work_on(
+    problem: Any, kind: type, recipe: Mapping[str, Any], snapshot: Snapshot, work: Callable[[Any], object]
+) -> tuple[Snapshot, object]:
+    """Make a chain, do a piece of work with it, and return its snapshot and the result."""
+    key = (id(problem), pickle.dumps((kind, dict(recipe))))
+    # The problem is kept with the chain: while it is there, no other one has its address.
+    _, chain = _idle.pop(key, (problem, None))
+    if chain is None:
+        # Its random stream is in the snapshot.
+        chain = kind(problem, seed=np.random.SeedSequence(0), **recipe)
+    chain.restore(snapshot)
+    result = work(chain)
+    after = chain.snapshot()
+    _idle[key] = (problem, chain)
+    while len(_idle) > _MOST_IDLE:
+        _idle.pop(next(iter(_idle)), None)
+    return after, result
+
+
+def forget_idle_chains() -> None:
+    """Forget the chains that are kept for the next piece of work."""
+    _idle.clear()
