@@ -177,11 +177,7 @@ class Problem:
         par = prior.parameters(n, base_rss)
         max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(order))
         raw = RawTable(names, tuple(always_in), first, y, w, base, candidates, gram, max_cols, compiled.arrays)
-        family, glm = _likelihood(family, raw, offset, columns, prior, par, n)
-        if family.name != "gaussian":
-            # Fits have the columns in another order: two copies of a long table would be one too many.
-            none = np.zeros(0)
-            columns = columns._replace(x=np.zeros((0, len(order))), root_weight=none, response=none)
+        family, glm, columns = _likelihood(family, raw, offset, columns, prior, par, n)
         # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
         code = prior.code if family.name == "gaussian" else codes.BIC
         table = make_table(code, par, n, base.shape[1], max_cols)
@@ -263,14 +259,16 @@ def _kept_rows(
 
 def _likelihood(
     family: Family, raw: RawTable, offset: np.ndarray, columns: Columns, prior: CoefPrior, par: np.ndarray, n: float
-) -> tuple[Family, Glm]:
-    """What the family needs beyond the Gram matrix, and the family as one that knows the problem."""
+) -> tuple[Family, Glm, Columns]:
+    """The family as one that knows the problem, what it needs beyond the Gram matrix, and the columns it still needs."""
     if family.name == "gaussian":
-        return family, no_glm()
+        return family, no_glm(), columns
     family.check_prior(prior)
+    # Fits have the columns in another order: two copies of a long table would be one too many.
+    rest = columns._replace(x=np.zeros((0, columns.x.shape[1])), root_weight=np.zeros(0), response=np.zeros(0))
     if isinstance(family, Own):
-        return own_base(family.bind(raw))
-    return family, _glm(family, raw.y, raw.w, offset, raw.base, columns, prior.code, par, n)
+        return *own_base(family.bind(raw)), rest
+    return family, _glm(family, raw.y, raw.w, offset, raw.base, columns, prior.code, par, n), rest
 
 
 def own_base(bound: tuple[Own, Glm]) -> tuple[Own, Glm]:

@@ -62,7 +62,9 @@ def _end(generalised, scratch, cols, code, par, n, state):
 class _Parts:
     """Sums over all rows, by parts, on some threads."""
 
-    def __init__(self, glm: Glm, work: GlmWork, cols: np.ndarray, pool: ThreadPoolExecutor | None, threads: int) -> None:
+    def __init__(
+        self, glm: Glm, work: GlmWork, cols: np.ndarray, pool: ThreadPoolExecutor | None, threads: int
+    ) -> None:
         self.glm, self.work, self.cols, self.pool = glm, work, cols, pool
         self.size = len(glm.base) + len(cols)
         self.starts = range(0, len(glm.y), PART)
