@@ -490,6 +490,7 @@ def test_a_fit_to_chunks_takes_the_place_of_a_run_that_was_ended(
     assert "holds no run" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 def test_an_interrupted_fit_to_chunks_promises_no_resumption(
     frame: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
