@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 
 from bench.genetic import planets_problem
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines, timed
 from bench.problems import gauss
+from modejump.estimators.crews import crew_for
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.snapshot import Snapshot
+
+
+# Who works on the chains, by joblib's name.
+WORKERS = {"one": "sequential", "two threads": "threading", "two processes": "loky"}
 
 
 @dataclass(frozen=True)
@@ -74,22 +80,25 @@ def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budge
 def lines(row: int, size: Size) -> Iterator[Line | Note]:
     """Two workers against one on the same chains, and the share of the time that checkpoints take."""
     for name, (sampler, budget) in _samplers(size).items():
-        results: dict[int, SamplerResult] = {}
+        results: dict[str, SamplerResult] = {}
 
         def work(
-            repetition: int, workers: int, sampler: Any = sampler, budget: Budget = budget, results: Any = results
+            repetition: int, workers: str, sampler: Any = sampler, budget: Budget = budget, results: Any = results
         ) -> Pace:
-            found, clock = timed(lambda: sampler(chains=size.chains, budget=budget, workers=workers, seed=1))
+            with joblib.parallel_config(backend=WORKERS[workers], n_jobs=2):
+                crew = crew_for(1 if workers == "one" else 2)
+                found, clock = timed(lambda: sampler(chains=size.chains, budget=budget, crew=crew, seed=1))
             results[workers] = found
             return Pace(found.steps, clock)
 
-        jobs = {"one": lambda i, work=work: work(i, 1), "two": lambda i, work=work: work(i, 2)}
+        jobs = {name: lambda i, name=name, work=work: work(i, name) for name in WORKERS}
         sampler(chains=2, budget=Budget(warmup=300, steps=100))
         found, _ = interleave(jobs, size.repetitions)
-        what = f"{name}, {size.chains} chains, two workers"
-        yield from rate_lines(row, what, "steps", found["two"], found["one"], "one worker")
-        if not _same(results[1], results[2]):
-            yield Note(row, f"{name}: two workers gave another result than one.")
+        for two in ("two threads", "two processes"):
+            what = f"{name}, {size.chains} chains, {two}"
+            yield from rate_lines(row, what, "steps", found[two], found["one"], "one worker")
+            if not _same(results["one"], results[two]):
+                yield Note(row, f"{name}: {two} gave another result than one.")
         yield from _cost_lines(row, name, sampler, size)
 
 
