@@ -21,7 +21,6 @@ from modejump.samplers.result import SamplerResult
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.snapshot import Snapshot
 
-
 # Who works on the chains, by joblib's name.
 WORKERS = {"one": "sequential", "two threads": "threading", "two processes": "loky"}
 

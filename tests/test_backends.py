@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import dying
 import joblib
 import numba
@@ -404,10 +405,13 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     joblib_of_ray = pytest.importorskip("ray.util.joblib", reason="the extra ray is not installed")
+    # Ray's workers do not know where the tests are.
+    cloudpickle.register_pickle_by_value(dying)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     joblib_of_ray.register_ray()
     yield
     ray.shutdown()
+    cloudpickle.unregister_pickle_by_value(dying)
 
 
 @pytest.mark.full

@@ -218,6 +218,16 @@ class Refusal(NamedTuple):
     error: Exception
 
 
+def _unpacked_there(where: Where) -> Any:
+    try:
+        return unpack(where.fetch())
+    except (ImportError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"a worker cannot make the problem again ({reason}); install there what your functions import."
+        ) from error
+
+
 def carry_out(number: int, key: str, where: Where, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[int, Any]:
     """Do one piece of work as a worker; its number and its result."""
     try:
@@ -225,7 +235,7 @@ def carry_out(number: int, key: str, where: Where, work: Callable[..., Any], arg
         with _lock:
             problem = _known.get(key)
             if problem is None:
-                problem = _known[key] = unpack(where.fetch())
+                problem = _known[key] = _unpacked_there(where)
                 while len(_known) > _MOST_KNOWN:
                     _known.popitem(last=False)
         return number, work(problem, *args)
