@@ -260,7 +260,7 @@ def _kept_rows(
 def _likelihood(
     family: Family, raw: RawTable, offset: np.ndarray, columns: Columns, prior: CoefPrior, par: np.ndarray, n: float
 ) -> tuple[Family, Glm, Columns]:
-    """The family as one that knows the problem, what it needs beyond the Gram matrix, and the columns it still needs."""
+    """The family as one that knows the problem, what it needs beyond the Gram matrix, and the columns it still has."""
     if family.name == "gaussian":
         return family, no_glm(), columns
     family.check_prior(prior)
