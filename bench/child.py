@@ -1,7 +1,9 @@
 """What has to be measured in a process of its own: ``python -m bench.child TASK ...`` prints one line of JSON.
 
 - ``first-fit ALGORITHM FOLDER``: import from that folder, first fit, and the same fit again.
+- ``long ROWS``: resident memory before a logistic problem is built and a model fitted, and at most during it.
 - ``memory TERMS ROWS``: resident memory before a fit and at most during it.
+- ``chunks FILE REPETITIONS``: fits to a Parquet file in chunks, and reading it as often.
 - ``work enumerate|sample SIZE``: a piece of work whose instructions are counted from outside.
 """
 
@@ -99,6 +101,26 @@ def memory(terms: int, rows: int) -> dict[str, float]:
     return {"table": case.x.nbytes, "before": before, "after": after, "cpu": took.cpu, "wall": took.wall}
 
 
+def long(rows: int) -> dict[str, float]:
+    """Resident memory, in bytes, before a logistic problem is built and its largest model fitted, and at most then."""
+    from bench.large import table
+    from modejump.likelihoods.glm import new_glm_work
+    from modejump.likelihoods.laplace import fit_columns
+    from modejump.problem import Problem
+
+    def fit(x, y) -> None:  # type: ignore[no-untyped-def]
+        data = Problem.build(x, y, family="binomial", coef_prior="bic").data
+        p = x.shape[1]
+        fit_columns(data.glm, new_glm_work(data.glm, p), data.first[:p].copy(), data.code, data.par, data.n)
+
+    fit(*table(1000))
+    x, y = table(rows)
+    reset_mark()
+    before = resident("VmRSS")
+    fit(x, y)
+    return {"table": x.nbytes, "before": before, "after": resident("VmHWM")}
+
+
 def work(kind: str, size: int) -> dict[str, float]:
     """All models of ``size`` terms, or ``size`` steps at 20 terms."""
     from bench.adapters.ours import Ours
@@ -117,6 +139,12 @@ def main(arguments: list[str]) -> None:
         figures = first_fit(rest[0], rest[1])
     elif task == "memory":
         figures = memory(int(rest[0]), int(rest[1]))
+    elif task == "chunks":
+        from bench.chunked import measure
+
+        figures = measure(rest[0], int(rest[1]))
+    elif task == "long":
+        figures = long(int(rest[0]))
     else:
         figures = work(rest[0], int(rest[1]))
     print(json.dumps(figures))

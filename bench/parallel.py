@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import joblib
@@ -79,28 +80,33 @@ def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budge
 def lines(row: int, size: Size) -> Iterator[Line | Note]:
     """Two workers against one on the same chains, and the share of the time that checkpoints take."""
     for name, (sampler, budget) in _samplers(size).items():
-        results: dict[str, SamplerResult] = {}
-
-        def work(
-            repetition: int, workers: str, sampler: Any = sampler, budget: Budget = budget, results: Any = results
-        ) -> Pace:
-            with joblib.parallel_config(backend=WORKERS[workers], n_jobs=2):
-                crew = crew_for(1 if workers == "one" else 2)
-                found, clock = timed(lambda: sampler(chains=size.chains, budget=budget, crew=crew, seed=1))
-            results[workers] = found
-            return Pace(found.steps, clock)
-
-        jobs = {name: lambda i, name=name, work=work: work(i, name) for name in WORKERS}
         sampler(chains=2, budget=Budget(warmup=300, steps=100))
-        found, _ = interleave(jobs, size.repetitions)
-        for two in ("two threads", "two processes"):
-            what = f"{name}, {size.chains} chains, {two}"
-            by_cpu, by_wall = rate_lines(row, what, "steps", found[two], found["one"], "one worker")
-            # The CPU time of other processes is not counted.
-            yield from (by_wall,) if two == "two processes" else (by_cpu, by_wall)
-            if not _same(results["one"], results[two]):
-                yield Note(row, f"{name}: {two} gave another result than one.")
+        yield from _worker_lines(row, name, partial(sampler, chains=size.chains, budget=budget, seed=1), size)
         yield from _cost_lines(row, name, sampler, size)
+
+
+def _worker_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
+    results: dict[str, SamplerResult] = {}
+    sampling: dict[str, list[float]] = {workers: [] for workers in WORKERS}
+
+    def work(repetition: int, workers: str) -> Pace:
+        with joblib.parallel_config(backend=WORKERS[workers], n_jobs=2):
+            crew = crew_for(1 if workers == "one" else 2)
+            found, clock = timed(lambda: sampler(crew=crew))
+        results[workers] = found
+        sampling[workers].append(found.seconds)
+        return Pace(found.steps, clock)
+
+    found, _ = interleave({workers: partial(work, workers=workers) for workers in WORKERS}, size.repetitions)
+    for two in ("two threads", "two processes"):
+        what = f"{name}, {size.chains} chains, {two}"
+        by_cpu, by_wall = rate_lines(row, what, "steps", found[two], found["one"], "one worker")
+        # The CPU time of other processes is not counted.
+        yield from (by_wall,) if two == "two processes" else (by_cpu, by_wall)
+        ours, theirs = Series.of(sampling[two]), Series.of(sampling["one"])
+        yield Line(row, f"{what}, sampling alone", "wall s", ours, theirs, "one worker", less=True)
+        if not _same(results["one"], results[two]):
+            yield Note(row, f"{name}: {two} gave another result than one.")
 
 
 def _cost_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:

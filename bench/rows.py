@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import genetic, parallel, reversible
+from bench import chunked, genetic, large, logistic, parallel, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -53,8 +53,11 @@ class Scale:
     fresh: tuple[str, ...] = ("enumerate", "mjmcmc")
     wide: tuple[int, int] = (5000, 10_000)
     populations: int = 1500
+    chunk_rows: int = 20_000_000
     reversible: reversible.Size = reversible.Size()
     parallel: parallel.Size = parallel.Size()
+    long: int = 1_000_000
+    logistic: logistic.Size = logistic.Size()
 
 
 FULL = Scale()
@@ -71,8 +74,11 @@ QUICK = Scale(
     fresh=("enumerate",),
     wide=(1000, 2000),
     populations=200,
+    chunk_rows=500_000,
     reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
     parallel=parallel.Size(1, 8, 20, 200_000, 50_000, seconds=4.0, every=1.0),
+    long=50_000,
+    logistic=logistic.Size(1, 1, 1000, 12, 2000),
 )
 
 
@@ -361,6 +367,21 @@ def row_parallel(bench: Bench) -> Outcome:
     yield from parallel.lines(12, bench.scale.parallel)
 
 
+def row_chunks(bench: Bench) -> Outcome:
+    """13. Rows in chunks: fits to a Parquet file of 10 covariates, against reading it as often"""
+    yield from chunked.lines(13, bench.scale.chunk_rows, min(bench.scale.repetitions, 3))
+
+
+def row_long(bench: Bench) -> Outcome:
+    """14. A long table of yes and no, 20 columns: one fit against a plain compiled loop, and memory"""
+    yield from large.lines(14, bench.scale.long, bench.scale.repetitions)
+
+
+def row_logistic(bench: Bench) -> Outcome:
+    """15. Logistic regressions: all models, mass of the first models met, and what the surrogate of fits is worth"""
+    yield from logistic.lines(15, bench.scale.logistic)
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -374,4 +395,7 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     10: row_moves,
     11: row_reversible,
     12: row_parallel,
+    13: row_chunks,
+    14: row_long,
+    15: row_logistic,
 }

@@ -25,7 +25,7 @@ from modejump.kernels.neighbour import set_model
 PACKAGE = "modejump.kernels"
 # In the order in which they import each other.
 MODULES = (
-    "rng", "store", "evaluate", "state", "neighbour", "moves", "jump", "chain",
+    "rng", "store", "evaluate", "state", "neighbour", "moves", "surrogate", "jump", "chain",
     "traverse", "archive", "population", "fresh", "guests", "population_moves", "reversible",
 )  # fmt: skip
 _IMPORTED = re.compile(rf"^from {re.escape(PACKAGE)}\.(\w+) import", re.MULTILINE)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bench import __main__ as command
-from bench import genetic, instructions, parallel, problems, reversible, rows, table
+from bench import genetic, instructions, logistic, parallel, problems, reversible, rows, table
 from bench.adapters import r as r_adapter
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Metropolis, Plain
@@ -39,6 +39,9 @@ TINY = rows.Scale(
     protein_models=500,
     fresh=(),
     wide=(20, 50),
+    chunk_rows=3000,
+    long=2000,
+    logistic=logistic.Size(1, 1, 100, 8, 2000),
 )
 SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
@@ -407,9 +410,25 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_unknown_rows_are_refused() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", "1,13"], capture_output=True, text=True, cwd=ROOT)
+    last = max(rows.ROWS)
+    asked = f"1,{last + 1}"
+    done = subprocess.run([sys.executable, "-m", "bench", "--rows", asked], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "'1,13' does not name rows; give numbers of 1 to 12." in done.stderr
+    assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in done.stderr
+
+
+def test_row_14_compares_fits_with_a_plain_loop(bench: rows.Bench) -> None:
+    *lines, memory = lines_of(rows.row_long(bench))
+    assert [line.who.split(" of ")[-1] for line in lines] == ["a plain loop"] * 2
+    assert memory.unit == "MiB"
+
+
+def test_row_15_enumerates_captures_and_compares(bench: rows.Bench, shared: Path) -> None:
+    lines = lines_of(rows.row_logistic(bench))
+    assert [line.unit for line in lines] == ["models/CPU s", "wall s", "CPU s", "mass", "mass", *["draws/CPU s"] * 2]
+    for line in lines[3:5]:
+        assert line.theirs is not None
+        assert 0.0 < line.ours.mean <= line.theirs.mean + 1e-9 <= 1.0 + 2e-9
 
 
 def test_populations_are_timed_on_a_search_that_runs() -> None:
@@ -580,7 +599,8 @@ def test_row_12_compares_the_same_chains() -> None:
     size = parallel.Size(1, chains=2, terms=6, steps=2000, reversible_steps=500, seconds=0.3, every=0.01)
     outcome = list(parallel.lines(12, size))
     lines = lines_of(iter(outcome))
-    assert [line.unit for line in lines] == 2 * ["steps/CPU s", "steps/wall s", "steps/wall s", "share of wall"]
+    threads, processes = ["steps/CPU s", "steps/wall s", "wall s"], ["steps/wall s", "wall s"]
+    assert [line.unit for line in lines] == 2 * [*threads, *processes, "share of wall"]
     assert all(value > 0 for line in lines for value in line.ours.values)
     assert not [entry for entry in outcome if isinstance(entry, Note) and "another result" in entry.text]
 
@@ -594,3 +614,13 @@ def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None
 def test_models_are_recalled(setup: reversible.Setup) -> None:
     crossed = reversible.cross(setup, "recall", SMALL, 0)
     assert 0 < crossed.tried[reversible.MOVED] <= crossed.tried[reversible.PROPOSED]
+
+
+def test_row_13_compares_fits_with_reading(bench: rows.Bench) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    outcome = list(rows.row_chunks(bench))
+    selection, search = lines_of(iter(outcome))
+    assert "1 passes" in selection.what and selection.who == "reading as often"
+    passes = int(search.what.split()[-2])
+    assert passes >= 1 + 4 + 1
+    assert sum("CPU s" in e.text for e in outcome if isinstance(e, Note)) == 2

@@ -41,6 +41,10 @@ def linear_bic(y, X, weights, params):
     return -0.5 * len(y) * np.log(rest @ rest) - 0.5 * X.shape[1] * np.log(len(y))
 
 
+# One for all tests: it is compiled once.
+LINEAR = OwnLikelihood(linear_bic)
+
+
 def table(rows: int = ROWS, columns: int = 4) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(8)
     x = pd.DataFrame(rng.uniform(0.5, 3.0, (rows, columns)), columns=list("abcdefghijklmnop"[:columns]))
@@ -62,7 +66,7 @@ def scores(x: pd.DataFrame, y: Any) -> Callable[[list[tuple[str, ...]]], list[fl
 
 
 def both(x: pd.DataFrame, y: Any) -> dict[str, Any]:
-    return {"own": OwnLikelihood(linear_bic), "batch": BatchLikelihood(scores(x, y))}
+    return {"own": LINEAR, "batch": BatchLikelihood(scores(x, y))}
 
 
 # --- selection --------------------------------------------------------------------------------------------------
@@ -89,7 +93,7 @@ def test_factors_formulas_and_terms_always_in():
     x, y = table()
     x["f"] = pd.Categorical(np.resize(["u", "v", "w"], ROWS))
     found = []
-    for family in ({"family": OwnLikelihood(linear_bic)}, {"coef_prior": "bic"}):
+    for family in ({"family": LINEAR}, {"coef_prior": "bic"}):
         by_table = BGLMRegressor(always_in=["c"], **family).fit(x, y)
         by_formula = BGLMRegressor(always_in=["c"], **family).fit_formula("y ~ a + b + c + d + f", x.assign(y=y))
         found += [model.inclusion_["probability"].sort_index().to_numpy() for model in (by_table, by_formula)]
@@ -129,7 +133,7 @@ def test_pages_name_the_likelihood(kind: str):
 
 
 def test_automatic_enumeration_by_what_a_model_costs():
-    own, batch = OwnLikelihood(linear_bic), BatchLikelihood(lambda models: [0.0] * len(models))
+    own, batch = LINEAR, BatchLikelihood(lambda models: [0.0] * len(models))
     choose = options.choose_algorithm
     assert options.rows_fitted(own, 100) == 100
     assert choose("auto", 12, None, options.rows_fitted(batch, 100)) == "enumerate"
@@ -211,9 +215,7 @@ def aliases_of(model: Any, features: tuple[str, ...]) -> list[tuple[str, ...]]:
 def test_models_that_the_file_does_not_list_are_not_evaluated(tmp_path: Path):
     x, y = table(columns=14)
     budget = Budget(warmup=200, steps=300)
-    model = BGLMRegressor(
-        family=OwnLikelihood(linear_bic), algorithm="mjmcmc", chains=2, budget=budget, random_state=1
-    ).fit(x, y)
+    model = BGLMRegressor(family=LINEAR, algorithm="mjmcmc", chains=2, budget=budget, random_state=1).fit(x, y)
     listed = set(model.posterior_.models(None)["features"])
     other = next(m for m in itertools.combinations(x.columns, 9) if m not in listed)
     assert np.isfinite(model.log_marginal_likelihood(other))
@@ -226,7 +228,7 @@ def test_laws_with_several_spellings_are_not_evaluated_from_a_file(tmp_path: Pat
     x, y = table()
     x["b"] = 2.0 * x["a"]
     # Spellings of one law are two laws to a function that looks at the scale.
-    model = searched(OwnLikelihood(linear_bic)).fit(x, y)
+    model = searched(LINEAR).fit(x, y)
     frame = model.inclusion_
     several = next(name for name in frame.index if frame.loc[name, "aliases"])
     assert np.isfinite(model.log_marginal_likelihood([several]))
@@ -236,17 +238,17 @@ def test_laws_with_several_spellings_are_not_evaluated_from_a_file(tmp_path: Pat
 
 
 REFUSED: dict[str, tuple[Callable[[pd.DataFrame, Any], Any], str]] = {
-    "link": (lambda x, y: BGLMRegressor(family=OwnLikelihood(linear_bic), link="log").fit(x, y), "leave link out"),
+    "link": (lambda x, y: BGLMRegressor(family=LINEAR, link="log").fit(x, y), "leave link out"),
     "coefficient prior": (
-        lambda x, y: BGLMRegressor(family=OwnLikelihood(linear_bic), coef_prior="bic").fit(x, y),
+        lambda x, y: BGLMRegressor(family=LINEAR, coef_prior="bic").fit(x, y),
         "leave coef_prior at its default",
     ),
     "coefficient prior of features": (
-        lambda x, y: searched(OwnLikelihood(linear_bic), coef_prior="bic").fit(x, y),
+        lambda x, y: searched(LINEAR, coef_prior="bic").fit(x, y),
         "leave coef_prior at its default",
     ),
     "offset": (
-        lambda x, y: BGLMRegressor(family=OwnLikelihood(linear_bic)).fit(x, y, offset=np.zeros(ROWS)),
+        lambda x, y: BGLMRegressor(family=LINEAR).fit(x, y, offset=np.zeros(ROWS)),
         "takes no offset",
     ),
     "weights of names": (
@@ -258,7 +260,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame, Any], Any], str]] = {
         "a batch likelihood is not told the weights",
     ),
     "rows of no weight": (
-        lambda x, y: searched(OwnLikelihood(linear_bic)).fit(x, y, sample_weight=np.arange(ROWS)),
+        lambda x, y: searched(LINEAR).fit(x, y, sample_weight=np.arange(ROWS)),
         "weights are zero in some rows",
     ),
     "projections by name": (
@@ -286,7 +288,7 @@ def test_options_that_cannot_be_honoured_are_refused(case: str):
 
 def test_copies_of_estimators():
     x, y = table()
-    model = BGLMRegressor(family=OwnLikelihood(linear_bic))
+    model = BGLMRegressor(family=LINEAR)
     assert clone(model).family is model.family
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_allclose(again.fit(x, y).inclusion_["probability"], model.fit(x, y).inclusion_["probability"])
@@ -326,7 +328,7 @@ def test_projections_are_columns_like_others():
     x, _ = table()
     y = 3.0 * np.sin(1.0 + 0.7 * x["a"] - 0.9 * x["b"]) + 0.1 * np.random.default_rng(9).normal(size=ROWS)
     space = Space(mutation=0.2, crossover=0.1, modification=0.2, projection=0.5, complexity=6, size=3)
-    own = searched(OwnLikelihood(linear_bic), space=space).fit(x, y)
+    own = searched(LINEAR, space=space).fit(x, y)
     built_in = searched("gaussian", coef_prior="bic", space=space).fit(x, y)
     assert any(node.kind == "projection" for law in own.laws_.features for node in law.subfeatures())
     pd.testing.assert_frame_equal(own.models_, built_in.models_, check_exact=False, atol=1e-6)
@@ -377,3 +379,9 @@ def test_exceptions_name_the_model():
             with pytest.raises(LikelihoodError, match=r"of the model \(.+\) failed with .*too wide") as caught:
                 searched(family, algorithm=algorithm, budget=budget, n_jobs=2).fit(x, y)
             assert type(caught.value.__cause__) in (ValueError, ZeroDivisionError)
+
+
+def test_a_run_directory_refuses_functions(tmp_path):
+    with pytest.raises(InputError, match="holds no functions"):
+        modejump.Run(tmp_path / "run").fit(BGLMRegressor(family=BatchLikelihood(lambda models: [])), [[1.0]], [1.0])
+    assert not (tmp_path / "run").exists()

@@ -189,7 +189,8 @@ def test_no_index_of_a_damaged_snapshot_reaches_compiled_code(kind: str) -> None
 # Arrays that compiled code uses as indices without a look.
 INDICES = (
     "order", "cols", "store/capacity", "room", "child", "start", "arity", "kind", "code", "at", "population/feature",
-    "archive/features", "archive/size", "alias", "listed", "members", "ends", "active", "also",
+    "archive/features", "archive/size", "alias", "listed", "members", "ends", "active", "also", "nodes", "complexity",
+    "width", "depth",
 )  # fmt: skip
 
 

@@ -24,12 +24,13 @@ LAYERS = (
     ("linking",),
     ("jit", "handle"),
     ("priors", "features"),
-    ("likelihoods",),
+    ("likelihoods", "design"),
     ("problem",),
     ("kernels",),
     ("samplers",),
+    ("fingerprint",),
     ("posterior",),
-    ("progress",),
+    ("progress", "sources"),
     ("estimators",),
     ("plots", "experiments"),
     ("commands",),
@@ -41,7 +42,8 @@ VERSION = (PACKAGE, "__version__")  # the one thing of the roof that every room 
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms} | {ROOF: len(LAYERS)}
 
 NUMERIC_CORE = {
-    "errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "problem", "kernels", "samplers",
+    "errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "design", "problem", "kernels",
+    "samplers",
 }  # fmt: skip
 CORE_LIBRARIES = {"numpy", "scipy", "numba"}
 

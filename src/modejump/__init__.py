@@ -16,6 +16,10 @@ _HOME = {
     "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.stored",
+    "merge": "modejump.estimators.merged",
+    "scan_chunks": "modejump.sources.base",
+    "scan_dask": "modejump.sources.dask",
+    "scan_parquet": "modejump.sources.parquet",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
     "Feature": "modejump.features.expression",
@@ -77,6 +81,10 @@ __all__ = [
     "UniformPrior",
     "__version__",
     "load",
+    "merge",
+    "scan_chunks",
+    "scan_dask",
+    "scan_parquet",
     "resume",
     "transforms",
 ]
@@ -86,6 +94,7 @@ if TYPE_CHECKING:
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+    from modejump.estimators.merged import merge
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.stored import load
     from modejump.features.expression import Feature
@@ -111,6 +120,9 @@ if TYPE_CHECKING:
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
     from modejump.problem import Problem
     from modejump.samplers.budget import Budget
+    from modejump.sources.base import scan_chunks
+    from modejump.sources.dask import scan_dask
+    from modejump.sources.parquet import scan_parquet
 
 
 def __getattr__(name: str) -> Any:

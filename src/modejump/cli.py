@@ -56,7 +56,9 @@ def _root(
 
 @app.command()
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet, or a directory of Parquet files.")
+    ],
     target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
     family: Annotated[
         str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
@@ -93,10 +95,16 @@ def fit(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to work and store the run in.")] = None,
     checkpoint: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none."),
+        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none; not with chunks."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    chunked: Annotated[
+        bool,
+        typer.Option(
+            "--chunked", help="Read Parquet in chunks, as large files always are; DIR then gets the outcome only."
+        ),
+    ] = False,
 ) -> int:
     """Find out which columns of a table, or which laws made of them, explain the target."""
     from modejump.commands.fit import FitOptions, run_fit
@@ -105,7 +113,7 @@ def fit(
         data, target, family, link, algorithm, coef_prior, model_prior,
         None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
         weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
-        force, quiet,
+        force, quiet, chunked,
     )  # fmt: skip
     return 0 if run_fit(asked) else INTERRUPTED
 
@@ -145,6 +153,19 @@ def predict(
 
 
 @app.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories written by fit --out.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory to store the merged run in.")],
+    force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+) -> None:
+    """Make one run of several of the same problem: models united, chains side by side."""
+    from modejump.commands.merge import run_merge
+
+    run_merge(runs, out, force, quiet)
+
+
+@app.command()
 def demo(
     name: Annotated[str, typer.Argument(help="Which demonstration: kepler, mass or diabetes.")] = "kepler",
     plot: Annotated[
@@ -159,7 +180,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler or accuracy.")],
+    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler, accuracy or classification.")],
     protocol: Annotated[
         str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
     ] = None,

@@ -5,7 +5,7 @@ A *term* is a unit of selection: one column, or a block of columns (a factor) th
 is projected out once and for all. What remains of each candidate column is scaled to unit length, and a model is
 evaluated from the Gram matrix of these columns: at a cost that does not depend on the number of rows.
 
-May import: errors, priors, likelihoods.
+May import: errors, priors, likelihoods, design.
 """
 
 from __future__ import annotations
@@ -16,6 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from modejump.design import (
+    Columns,
+    Layout,
+    base_matrix,
+    gram_matrix,
+    project_base,
+    rows_at_a_time,
+    standardised_block,
+    take_columns,
+)
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
@@ -27,28 +37,21 @@ from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
 from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model_prior
 
-# A column whose part outside the base is smaller than this share of its length is taken as dependent on the base.
-BASE_TOLERANCE = 1e-7
-# Bytes of scratch space for one block of rows while the Gram matrix is summed.
-_CHUNK_BYTES = 32 * 2**20
 
+class Observed(NamedTuple):
+    """Response, weights and offset as they were given, for the digest of the data."""
 
-class Columns(NamedTuple):
-    """The raw columns behind the Gram matrix, for refining near-perfect fits.
-
-    The standardised candidate column j is ``root_weight * (x[:, j] - base @ loading[:, j]) / scale[j]``.
-    """
-
-    x: np.ndarray
-    base: np.ndarray
-    loading: np.ndarray
-    scale: np.ndarray
-    root_weight: np.ndarray
-    response: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    offset: np.ndarray
 
 
 class ProblemData(NamedTuple):
-    """The compiled kernels' view of a problem; frozen."""
+    """The compiled kernels' view of a problem; frozen.
+
+    ``gram`` and ``corr`` give a Gaussian response its likelihood, other responses a surrogate of it. Whether columns
+    are independent is told by ``rank``, the Gram matrix of the columns themselves.
+    """
 
     gram: np.ndarray
     corr: np.ndarray
@@ -64,6 +67,7 @@ class ProblemData(NamedTuple):
     zobrist: np.ndarray
     log_one_plus_g: float
     glm: Glm
+    rank: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,8 @@ class Problem:
     base_coef: np.ndarray
     rows: int
     family: Family = resolve_family("gaussian")
+    observed: Observed | None = None
+    digest: str | None = None
 
     @property
     def n_terms(self) -> int:
@@ -146,42 +152,106 @@ class Problem:
         family.check(y)
         if terms is None:
             terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
-        unknown = [name for name in always_in if name not in terms]
-        if unknown:
-            raise InputError(
-                f"always_in names {unknown[0]!r}, which is not a term; the terms are {', '.join(list(terms)[:8])}."
-            )
-        fixed = [j for name in always_in for j in terms[name]]
-        names = tuple(name for name in terms if name not in set(always_in))
-        first = np.concatenate([[0], np.cumsum([len(terms[name]) for name in names])]).astype(np.int64)
-        order = np.array([j for name in names for j in terms[name]], dtype=np.int64)
-        candidates = _take_columns(x, order)
+        layout = Layout.of(terms, always_in)
+        candidates = take_columns(x, layout.order)
         n = float(w.sum())
-        base = _base_matrix(x, fixed, intercept)
-        if n - base.shape[1] < 1:
-            raise InputError(
-                f"the data have {n:g} observations for {base.shape[1]} columns that are always in "
-                "(intercept included); give more rows or fewer such terms."
-            )
+        base = base_matrix(x, layout.fixed, intercept)
+        check_observations(n, base.shape[1])
         columns, base_rss, base_coef = project_base(candidates, y, w, base)
-        gram, corr = _gram(columns)
+        gram, corr = gram_matrix(columns)
         prior = resolve_coef_prior(coef_prior)
         model_prior = resolve_model_prior(model_prior)
-        compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=tuple(always_in))
-        par = prior.parameters(n, base_rss)
-        max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(order))
-        raw = RawTable(names, tuple(always_in), first, y, w, base, candidates, gram, max_cols, compiled.arrays)
-        family, glm = _likelihood(family, raw, offset, columns, prior, par, n)
+        compiled = _compile(model_prior, layout, parents)
+        max_cols = _most_columns(n, base.shape[1], len(layout.order))
+        raw = RawTable(
+            layout.names, layout.always_in, layout.first, y, w, base, candidates, gram, max_cols, compiled.arrays
+        )
+        family, glm = _likelihood(family, raw, offset, columns, prior, prior.parameters(n, base_rss), n)
+        return cls._of(
+            layout, intercept, prior, model_prior, compiled, columns, (gram, corr), n, base_rss, base_coef, x.shape[0],
+            family, glm, Observed(y, w, offset), None,
+        )  # fmt: skip
+
+    @classmethod
+    def from_products(
+        cls,
+        layout: Layout,
+        columns: Columns,
+        gram: np.ndarray,
+        corr: np.ndarray,
+        *,
+        n: float,
+        rows: int,
+        base_rss: float,
+        base_coef: np.ndarray,
+        coef_prior: Any,
+        model_prior: Any,
+        digest: str | None = None,
+    ) -> Problem:
+        """A Gaussian problem with an intercept from the products of its columns, whose rows are elsewhere.
+
+        Parameters
+        ----------
+        layout : Layout
+            Candidates and terms always in.
+        columns : Columns
+            Loadings and lengths of the candidates; in place of the rows the factor of the base, and where fits may be
+            near-perfect the factor of all columns.
+        gram, corr : ndarray
+            Products of the standardised candidates with each other and with the standardised response.
+        n : float
+            Observations.
+        rows : int
+            Rows.
+        base_rss : float
+            Residual sum of squares of the base model.
+        base_coef : ndarray
+            Its coefficients.
+        coef_prior, model_prior : str or prior object
+            The priors.
+        digest : str, optional
+            Digest of the rows.
+        """
+        check_observations(n, columns.loading.shape[0])
+        prior, model_prior = resolve_coef_prior(coef_prior), resolve_model_prior(model_prior)
+        compiled = _compile(model_prior, layout, None)
+        return cls._of(
+            layout, True, prior, model_prior, compiled, columns, (gram, corr), n, base_rss, base_coef, rows,
+            resolve_family("gaussian"), no_glm(), None, digest,
+        )  # fmt: skip
+
+    @classmethod
+    def _of(
+        cls,
+        layout: Layout,
+        intercept: bool,
+        prior: CoefPrior,
+        model_prior: ModelPrior,
+        compiled: CompiledModelPrior,
+        columns: Columns,
+        products: tuple[np.ndarray, np.ndarray],
+        n: float,
+        base_rss: float,
+        base_coef: np.ndarray,
+        rows: int,
+        family: Family,
+        glm: Glm,
+        observed: Observed | None,
+        digest: str | None,
+    ) -> Problem:
+        """The problem of these parts."""
+        base, par = columns.loading.shape[0], prior.parameters(n, base_rss)
+        max_cols = _most_columns(n, base, len(layout.order))
         # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
         code = prior.code if family.name == "gaussian" else codes.BIC
-        table = make_table(code, par, n, base.shape[1], max_cols)
         data = ProblemData(
-            gram, corr, first, prior.code, par, n, base.shape[1], max_cols, table, compiled.arrays, columns,
-            _zobrist(len(names)), float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm,
+            *products, layout.first, prior.code, par, n, base, max_cols, make_table(code, par, n, base, max_cols),
+            compiled.arrays, columns, term_keys(len(layout.names)),
+            float(np.log1p(par[0])) if prior.code == codes.G else 0.0, glm, products[0],
         )  # fmt: skip
         return cls(
-            names, tuple(always_in), intercept, prior, model_prior, compiled, data, base_rss, base_coef, x.shape[0],
-            family,
+            layout.names, layout.always_in, intercept, prior, model_prior, compiled, data, base_rss, base_coef, rows,
+            family, observed, digest,
         )  # fmt: skip
 
     def index_of(self, features: Sequence[str]) -> list[int]:
@@ -198,6 +268,24 @@ class Problem:
         dead = self.data.columns.scale == 0.0
         first = self.data.first
         return [name for j, name in enumerate(self.names) if dead[first[j] : first[j + 1]].any()]
+
+
+def check_observations(n: float, base: int) -> None:
+    """At least one observation more than columns that are always in."""
+    if n - base < 1:
+        raise InputError(
+            f"the data have {n:g} observations for {base} columns that are always in "
+            "(intercept included); give more rows or fewer such terms."
+        )
+
+
+def _compile(model_prior: ModelPrior, layout: Layout, parents: Sequence[Sequence[int]] | None) -> CompiledModelPrior:
+    return model_prior.compile(len(layout.names), names=layout.names, parents=parents, always_in=layout.always_in)
+
+
+def _most_columns(n: float, base: int, candidates: int) -> int:
+    """Columns that a model can have beyond the base, with a degree of freedom left."""
+    return min(max(int(np.ceil(n)) - base - 1, 0), candidates)
 
 
 def checked_arrays(
@@ -288,8 +376,13 @@ def _glm(
     n: float,
 ) -> Glm:
     """Response and standardised columns of a generalised linear model, with its base model fitted."""
-    x = (standardised_block(columns, slice(None)) / columns.root_weight[:, None]).T
-    return fitted_base(family, y, w, offset, base, np.ascontiguousarray(x), np.zeros(0), code, par, n)
+    rows, p = columns.x.shape
+    x = np.empty((p, rows))
+    step = rows_at_a_time(p)
+    for start in range(0, rows, step):
+        some = slice(start, min(rows, start + step))
+        x[:, some] = (standardised_block(columns, some) / columns.root_weight[some, None]).T
+    return fitted_base(family, y, w, offset, base, x, np.zeros(0), code, par, n)
 
 
 def fitted_base(
@@ -340,83 +433,6 @@ def _checked_weights(weights: np.ndarray | None, rows: int) -> np.ndarray:
     return w
 
 
-def _take_columns(x: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The candidate columns, without a copy where they are all columns in place."""
-    if len(order) == x.shape[1] and (order == np.arange(x.shape[1])).all():
-        return np.ascontiguousarray(x)
-    return np.ascontiguousarray(x[:, order])
-
-
-def _base_matrix(x: np.ndarray, fixed: list[int], intercept: bool) -> np.ndarray:
-    parts = [np.ones((x.shape[0], 1))] if intercept else []
-    if fixed:
-        parts.append(x[:, fixed])
-    return np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((x.shape[0], 0))
-
-
-def project_base(x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray) -> tuple[Columns, float, np.ndarray]:
-    """Loadings of each column on the base and the length of what is left; the response likewise."""
-    root = np.sqrt(w)
-    q, r = np.linalg.qr(base * root[:, None])
-    diagonal = np.abs(np.diag(r))
-    lengths = np.sqrt(np.einsum("i,ij,ij->j", w, base, base))
-    if base.shape[1] and (diagonal <= BASE_TOLERANCE * lengths).any():
-        raise InputError(
-            "the terms that are always in are linearly dependent (with the intercept); remove one of them."
-        )
-
-    def project(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        weighted = block * root[:, None]
-        coef = np.linalg.solve(r, q.T @ weighted) if base.shape[1] else np.zeros((0, block.shape[1]))
-        rest = weighted - (base * root[:, None]) @ coef
-        # A second pass removes what rounding left of a large mean.
-        again = np.linalg.solve(r, q.T @ rest) if base.shape[1] else coef
-        return coef + again, rest - (base * root[:, None]) @ again
-
-    p = x.shape[1]
-    loading = np.zeros((base.shape[1], p))
-    scale = np.zeros(p)
-    step = max(1, _CHUNK_BYTES // (8 * x.shape[0]))
-    for start in range(0, p, step):
-        stop = min(p, start + step)
-        block = x[:, start:stop]
-        loading[:, start:stop], rest = project(block)
-        length = np.linalg.norm(rest, axis=0)
-        total = np.linalg.norm(block * root[:, None], axis=0)
-        scale[start:stop] = np.where(length > BASE_TOLERANCE * total, length, 0.0)
-    coef, rest_y = project(y[:, None])
-    length_y = float(np.linalg.norm(rest_y))
-    if length_y <= 1e-12 * float(np.linalg.norm(y * root)):
-        raise InputError("the terms that are always in fit y perfectly, so there is nothing left to select.")
-    columns = Columns(x, base, loading, scale, root, np.ascontiguousarray(rest_y[:, 0] / length_y))
-    return columns, length_y**2, coef[:, 0]
-
-
-def standardised_block(columns: Columns, rows: slice) -> np.ndarray:
-    """Standardised candidate columns of some rows; dependent columns are zero."""
-    scale = np.where(columns.scale > 0, columns.scale, np.inf)
-    z = columns.x[rows] - columns.base[rows] @ columns.loading
-    z *= columns.root_weight[rows, None]
-    z /= scale
-    return z
-
-
-def _gram(columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Gram matrix of the standardised columns and their products with the response, summed over blocks of rows."""
-    n, p = columns.x.shape
-    gram = np.zeros((p, p))
-    corr = np.zeros(p)
-    step = max(64, _CHUNK_BYTES // (8 * max(p, 1)))
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
-        z = standardised_block(columns, rows)
-        gram += z.T @ z
-        corr += columns.response[rows] @ z
-    alive = np.flatnonzero(columns.scale > 0)
-    gram[alive, alive] = 1.0
-    return gram, corr
-
-
-def _zobrist(terms: int) -> np.ndarray:
+def term_keys(terms: int) -> np.ndarray:
     """One fixed 64-bit key for each term; the xor of its terms' keys is a model's hash."""
     return np.random.SeedSequence(20211105).generate_state(terms, np.uint64) if terms else np.zeros(0, np.uint64)

@@ -1,4 +1,4 @@
-"""Reading and writing tables."""
+"""Reading and writing tables, and directories to store runs in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from modejump.errors import InputError, ModejumpWarning
+from modejump.estimators.runs import unfinished
 
 _PARQUET = {".parquet", ".pq"}
 
@@ -67,3 +68,16 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
         frame.to_csv(path, index=False)
     except OSError as error:
         raise InputError(f"the file {path} cannot be written: {error.strerror or error}.") from None
+
+
+def refuse_overwrite(out: Path, force: bool) -> None:
+    """Raise InputError where a directory to store a run in is in use."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; give a directory.")
+    if unfinished(out) and not force:
+        raise InputError(
+            f"the directory {out} holds a run that is not finished; go on with modejump resume {out}, or begin anew "
+            "with --force."
+        )
+    if out.is_dir() and any(out.iterdir()) and not force:
+        raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")

@@ -13,7 +13,8 @@ import pandas as pd
 from rich.console import Console
 
 from modejump.commands.backend import check_backend, jobs_for, working_on
-from modejump.commands.files import need_columns, read_table
+from modejump.commands.chunked import chunked_source, fit_chunks
+from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.errors import InputError, ModejumpWarning
@@ -23,6 +24,7 @@ from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.estimators.runs import Run, unfinished
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import EVERY
+from modejump.sources.base import ChunkSource
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,27 @@ class FitOptions:
     checkpoint: float | None
     force: bool
     quiet: bool
+    chunked: bool = False
 
 
 def run_fit(asked: FitOptions) -> bool:
     """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
     check_backend(asked.backend, asked.scheduler)
-    run = _run(asked)
+    source = _source(asked)
+    if source is not None and asked.backend != "threads":
+        raise InputError("rows that are read in chunks are worked on by threads of this process; leave --backend out.")
+    run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
-    frame = read_table(asked.data)
+    frame = read_table(asked.data) if source is None else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        with working_on(asked.backend, asked.scheduler, asked.jobs):
-            target = _fit_frame(estimator, frame, asked, run)
+        if source is not None:
+            target = fit_chunks(estimator, source, asked.target, asked.weights)
+            if run is not None:
+                run.store(estimator)
+        else:
+            with working_on(asked.backend, asked.scheduler, asked.jobs):
+                target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
 
@@ -86,7 +97,8 @@ def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, 
     if out is not None and result.finished:
         console.print(f"The run is stored in {out}.", highlight=False)
     elif out is not None:
-        console.print(f"What there is is stored in {out}; go on with: modejump resume {out}", highlight=False)
+        more = f"; go on with: modejump resume {out}" if unfinished(out) else "."
+        console.print(f"What there is is stored in {out}{more}", highlight=False)
 
 
 def progress_for(quiet: bool) -> Any:
@@ -96,14 +108,24 @@ def progress_for(quiet: bool) -> Any:
     return "auto" if sys.stderr.isatty() else True
 
 
-def _run(asked: FitOptions) -> Run | None:
-    """The directory that the fit works in."""
+def _run(asked: FitOptions, chunks: bool) -> Run | None:
+    """The directory that the fit works in; one to rows in chunks is stored there at its end."""
+    if chunks and asked.checkpoint is not None:
+        raise InputError(
+            "--checkpoint does not go with rows that are read in chunks, whose fit is stored at its end; leave it out."
+        )
     if asked.out is None:
         if asked.checkpoint is not None:
             raise InputError("--checkpoint is about a run that is stored; give --out DIR as well.")
         return None
-    _refuse_overwrite(asked.out, asked.force)
+    refuse_overwrite(asked.out, asked.force)
     return Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
+
+
+def _source(asked: FitOptions) -> ChunkSource | None:
+    """The table as a source of chunks, where it is large or chunks are asked for."""
+    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
+    return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)
 
 
 def _searches(asked: FitOptions) -> bool:
@@ -207,15 +229,3 @@ def _refuse_text(frame: pd.DataFrame, columns: list[str]) -> None:
             raise InputError(
                 f"column {name!r} holds text; add --factors {name} to enter it as a factor, or --drop {name}."
             )
-
-
-def _refuse_overwrite(out: Path, force: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; give a directory.")
-    if unfinished(out) and not force:
-        raise InputError(
-            f"the directory {out} holds a run that is not finished; go on with modejump resume {out}, or begin anew "
-            "with --force."
-        )
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")

@@ -8,19 +8,26 @@ from typing import Any
 
 import pandas as pd
 
+from modejump.commands.chunked import is_large
 from modejump.commands.files import need_columns, read_table, write_csv
 from modejump.errors import InputError
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.bglm import Selection
 from modejump.estimators.stored import load
+from modejump.estimators.streamed import frames
+from modejump.sources.base import ChunkSource
+from modejump.sources.parquet import scan_parquet
 
 
 def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset: str | None, out: Path | None) -> None:
     """Predict the rows of a file and write them as CSV, to a file or to standard output."""
     estimator = load(run)
-    frame = read_table(data)
     columns = estimator.table_.columns
     names = [column.name for column in columns]
+    if data.exists() and is_large(data):
+        _predict_chunks(estimator, scan_parquet(data), interval, kind, offset, out)
+        return
+    frame = read_table(data)
     need_columns(frame, names, "the covariate")
     more = _offset(estimator, frame, offset)
     frame = frame[names].copy()
@@ -32,6 +39,28 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
         sys.stdout.write(table.to_csv(index=False))
     else:
         write_csv(table, out)
+
+
+def _predict_chunks(
+    estimator: Any, source: ChunkSource, interval: float | None, kind: str, offset: str | None, out: Path | None
+) -> None:
+    """Predict a large table chunk by chunk; what is written appears under its name when it is whole."""
+    known = estimator.offset_ if isinstance(estimator, Selection) else None
+    if offset is not None or known is not None:
+        raise InputError("an offset does not go with tables that are read in chunks; split the table first.")
+    parts = (_table(estimator, frame, interval, kind, {}) for frame in frames(source, estimator.table_.variables))
+    if out is None:
+        for i, part in enumerate(parts):
+            sys.stdout.write(part.to_csv(index=False, header=i == 0))
+        return
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            for i, part in enumerate(parts):
+                part.to_csv(file, index=False, header=i == 0)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _table(

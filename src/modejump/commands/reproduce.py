@@ -16,18 +16,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from modejump.commands.classification import run_classification
 from modejump.commands.demo import check_plot
 from modejump.commands.files import read_table
 from modejump.errors import InputError
-from modejump.experiments import accuracy, effort
+from modejump.experiments import accuracy, classification, effort
 from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, SPELLINGS, Planets, default_spelling
 from modejump.experiments.reproduce import Trial, reproduce
 from modejump.progress import reporter
 
-NAMES = (*EXPERIMENTS, "accuracy")
+NAMES = (*EXPERIMENTS, "accuracy", "classification")
 _RESERVED = ("logic",)
-RUNS = {"accuracy": 5}
+RUNS = {"accuracy": 5, "classification": 10}
 MOST_RUNS = 100
+CLASSIFICATION_SECONDS = 30.0
 SECONDS = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -68,6 +70,8 @@ def run_reproduce(asked: ReproduceOptions) -> None:
     jobs = os.cpu_count() or 1 if asked.jobs == -1 else asked.jobs
     if asked.experiment == "accuracy":
         _accuracy(asked, runs, jobs)
+    elif asked.experiment == "classification":
+        _classification(asked, runs, jobs)
     else:
         _planets(asked, runs, jobs)
 
@@ -216,6 +220,15 @@ def _accuracy(asked: ReproduceOptions, runs: int, jobs: int) -> None:
         _print_accuracy(rows, study, Console())
         if asked.plot is not None:
             Console().print(f" The plot is in {asked.plot}.", highlight=False)
+
+
+def _classification(asked: ReproduceOptions, runs: int, jobs: int) -> None:
+    _refuse(asked, "protocol", "spelling", "threads", "seconds", "plot")
+    algorithms = [_one_of("algorithm", a, classification.ALGORITHMS) for a in asked.algorithm or ("rgmjmcmc",)]
+    seconds = effort.Effort.parse(asked.budget, 0).seconds if asked.budget else CLASSIFICATION_SECONDS
+    if seconds is None:
+        raise InputError("classification has no budget of the papers; write --budget seconds=S.")
+    run_classification(asked.data, algorithms, runs, seconds, asked.seed, jobs, asked.json, asked.quiet)
 
 
 def _accuracy_data(path: Path | None) -> tuple[pd.DataFrame | None, Planets]:

@@ -18,12 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.job import Desk, Job
+from modejump.estimators.streamed import column, frames, refuse_offset
 from modejump.estimators.tables import read_labels, read_response
 from modejump.likelihoods.families import Family
 from modejump.likelihoods.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows
 from modejump.problem import Problem
+from modejump.sources.base import is_source
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -45,6 +47,7 @@ class PosteriorEstimator(BaseEstimator):
     posterior_: Posterior
     table_: Any
     seed_: int
+    merged_seeds_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -81,6 +84,9 @@ class PosteriorEstimator(BaseEstimator):
 
     def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
         """Predictive mean of the response."""
+        if is_source(X):
+            refuse_offset(offset)
+            return np.concatenate([self._mean(part, kind) for part in frames(X, self.table_.variables)])
         return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
 
     def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any = None) -> pd.DataFrame:
@@ -91,6 +97,10 @@ class PosteriorEstimator(BaseEstimator):
             level = float("nan")
         if not 0.0 < level < 1.0:
             raise InputError(f"interval must lie between 0 and 1, such as 0.9; got {interval!r}.")
+        if is_source(X):
+            refuse_offset(offset)
+            parts = [self._mean_and_interval(part, level, kind) for part in frames(X, self.table_.variables)]
+            return pd.concat(parts, ignore_index=True)
         predictor = self._fitted.predictor(kind)
         new = self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
@@ -137,7 +147,7 @@ class PosteriorEstimator(BaseEstimator):
             problem = dataclasses.replace(
                 old.problem, data=_own_arrays(old.problem.data), base_coef=_own_arrays(old.problem.base_coef)
             )
-            self.posterior_ = Posterior(problem, old.result, old.kept)
+            self.posterior_ = Posterior(problem, old.result, old.kept, old.identity)
 
     @property
     def _fitted(self) -> Posterior:
@@ -231,9 +241,11 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         sample_weight : array of shape (rows,), optional
             Case weights.
         """
-        return self._explained(self._mean(X, "bma"), y, sample_weight)
+        return self._explained(self._mean(X, "bma"), X, y, sample_weight)
 
-    def _explained(self, mean: np.ndarray, y: Any, sample_weight: Any) -> float:
+    def _explained(self, mean: np.ndarray, X: Any, y: Any, sample_weight: Any) -> float:
+        if is_source(X):
+            y, sample_weight = column(X, y), None if sample_weight is None else column(X, sample_weight)
         power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
         if power is None:
             return float(r2_score(y, mean, sample_weight=sample_weight))

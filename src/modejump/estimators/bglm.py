@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from modejump.estimators.crews import crew_for, threads_here
 from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
@@ -25,8 +26,11 @@ from modejump.posterior.predict import NewRows, new_rows
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
+from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.streamed_problem import streamed_problem
+from modejump.sources.base import is_source
 
 
 class Selection(PosteriorEstimator):
@@ -49,17 +53,22 @@ class Selection(PosteriorEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, columns)
-            Covariates. In a frame, categorical columns are factors: blocks of treatment contrasts.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,), optional
-            Case weights: a row of weight 2 counts as two rows.
+        X : data frame or array of shape (n, columns), or source of chunks
+            Covariates. In a frame, categorical columns are factors: blocks of treatment contrasts. Rows beyond memory
+            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+        y : array of shape (n,), or str
+            Response; of a source, the name of its column.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
         offset : array of shape (n,), optional
             Part of the linear predictor that is known, such as the logarithm of the exposure for counts; not for
             a Gaussian response, where it can be taken from y.
         """
-        self._read_family()
+        family = self._read_family()
+        if is_source(X):
+            refuse_family(family)
+            options.read_offset(offset, family, 0)
+            return self._fit_source(X, y, sample_weight)
         spec, design = learn_table(X, self.groups, estimator=self)
         checked_names(self, X, reset=True)
         return self._fit_design(spec, design, y, sample_weight, offset)
@@ -94,42 +103,56 @@ class Selection(PosteriorEstimator):
         weights = options.read_weights(sample_weight, rows)
         known = options.read_offset(offset, family, rows)
         response = self._read_y(y, weights, rows)
-        terms = spec.terms
-        positions = spec.variables if isinstance(spec, TableSpec) else []
-        always_in = options.read_always_in(self.always_in, list(terms), positions)
+        always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
             design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         fitted = options.rows_fitted(family, len(response))
-        algorithm = options.choose_algorithm(self.algorithm, len(terms) - len(always_in), self.budget, fitted)
         names = {} if offset is None else {"offset": name_of(offset, "offset")}
+        algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget, fitted)
         return self._do(
-            Job(
-                spec,
-                design,
-                response,
-                weights,
-                known,
-                algorithm,
-                budget,
-                chains,
-                workers,
-                seed,
-                always_in,
-                names,
-            )  # fmt: skip
+            Job(spec, design, response, weights, known, algorithm, budget, chains, workers, seed, always_in, names)
         )
 
     def _do(self, job: Job) -> Self:
         checkpoint = self._desk.begin(self, job)
-        with reporter(self.progress, log=self._desk.log) as report:
-            problem = Problem.build(
+
+        def build() -> Problem:
+            return Problem.build(
                 job.design, job.response, terms=job.spec.terms, always_in=job.always_in, weights=job.weights,
                 coef_prior=self.coef_prior, model_prior=self.model_prior, intercept=job.spec.intercept,
                 family=self._read_family(), offset=job.offset,
             )  # fmt: skip
-            _warn_dead(problem)
+
+        return self._select(job, build, checkpoint, stacklevel=6)
+
+    def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to rows that are read in chunks."""
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        spec, rows = open_rows(source, y, sample_weight, self.groups, workers)
+        always_in = self._names_always_in(spec)
+        algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget)
+        remember_names(self, spec)
+
+        def build() -> Problem:
+            return streamed_problem(
+                rows, terms=spec.terms, always_in=always_in, coef_prior=self.coef_prior, model_prior=self.model_prior
+            )
+
+        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
+        return self._select(job, build, None, stacklevel=5)
+
+    def _names_always_in(self, spec: TableSpec | FormulaSpec) -> tuple[str, ...]:
+        positions = spec.variables if isinstance(spec, TableSpec) else []
+        return options.read_always_in(self.always_in, list(spec.terms), positions)
+
+    def _select(self, job: Job, build: Callable[[], Problem], checkpoint: Checkpoint | None, stacklevel: int) -> Self:
+        """Make the problem and compute its posterior."""
+        with reporter(self.progress, log=self._desk.log) as report:
+            problem = build()
+            _warn_dead(problem, stacklevel)
             if job.algorithm == "enumerate":
                 result = enumerate_models(problem, workers=threads_here(job.workers), progress=report)
             else:
@@ -138,7 +161,7 @@ class Selection(PosteriorEstimator):
                     checkpoint=checkpoint, crew=crew_for(job.workers),
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
-        self._keep(job, Posterior(problem, result), stacklevel=5)
+        self._keep(job, Posterior(problem, result), stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -396,15 +419,15 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         offset : array of shape (rows,), optional
             Offset of the rows; needed where the fit had one.
         """
-        return self._explained(self._mean(X, "bma", offset), y, sample_weight)
+        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
 
 
-def _warn_dead(problem: Problem) -> None:
+def _warn_dead(problem: Problem, stacklevel: int) -> None:
     dead = problem.dead_terms()
     if dead:
         warnings.warn(
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
             ModejumpWarning,
-            stacklevel=5,
+            stacklevel=stacklevel,
         )

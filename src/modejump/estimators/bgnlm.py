@@ -16,9 +16,11 @@ from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, che
 from modejump.estimators.crews import crew_for
 from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows
+from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
 from modejump.features.space import Space
+from modejump.fingerprint import fingerprints
 from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
@@ -27,10 +29,15 @@ from modejump.posterior.predict import NewRows, new_rows
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
+from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.gmjmcmc import Discovery as Found
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
 from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.streamed import streamed_features, streamed_gmjmcmc
+from modejump.samplers.streamed_problem import lengths
+from modejump.sources.base import is_source
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -63,14 +70,18 @@ class Discovery(PosteriorEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, columns)
-            Covariates, all of them numbers.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,), optional
-            Case weights: a row of weight 2 counts as two rows.
+        X : data frame or array of shape (n, columns), or source of chunks
+            Covariates, all of them numbers. Rows beyond memory come from a source such as ``scan_parquet(path)``, or
+            from a Dask frame: then X holds the response too, and the algorithm is "gmjmcmc".
+        y : array of shape (n,), or str
+            Response; of a source, the name of its column.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
         """
         family = self._read_family()
+        if is_source(X):
+            refuse_family(family)
+            return self._fit_source(X, y, sample_weight)
         algorithm = options.choose_search(self.algorithm)
         options.read_transforms(self.transforms)
         options.read_space(self.space)
@@ -98,7 +109,7 @@ class Discovery(PosteriorEstimator):
                 job.design, job.response, names, transforms=chosen, space=space, coef_prior=self.coef_prior,
                 model_prior=prior, weights=job.weights, family=self._read_family(),
             )  # fmt: skip
-            _warn_constant(job.design, names)
+            _warn_constant([name for j, name in enumerate(names) if np.ptp(job.design[:, j]) == 0.0])
             options.check_transforms(chosen, job.design, names)
             how: dict[str, Any] = {"chains": job.chains, "budget": job.budget, "seed": job.seed}
             how["crew"] = crew_for(job.workers)
@@ -107,11 +118,41 @@ class Discovery(PosteriorEstimator):
             else:
                 edits = SCORED_EDITS if isinstance(problem.family, BatchLikelihood) else EVALUATIONS
                 found = rgmjmcmc(problem, edits=edits, progress=report, checkpoint=checkpoint, **how)
-        self.laws_ = found.laws
         self.target_ = job.names["target"]
         self._training: _Training | None = (job.design, job.response, job.weights)
-        self._prior, self._space, self._transforms = prior, space, tuple(t.name for t in chosen)
-        self._keep(job, Posterior(found.laws.problem, found.result), stacklevel=4)
+        return self._found(job, problem, found, stacklevel=5)
+
+    def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
+        """Search on rows that are read in chunks."""
+        algorithm = "gmjmcmc" if self.algorithm == "auto" else options.choose_search(self.algorithm)
+        if algorithm != "gmjmcmc":
+            raise InputError(
+                "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='gmjmcmc'."
+            )
+        chosen = options.read_transforms(self.transforms)
+        space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
+        spec, rows = open_rows(source, y, sample_weight, None, workers)
+        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
+        with reporter(self.progress) as report:
+            problem, moments = streamed_features(
+                rows, space=space, transforms=chosen, coef_prior=self.coef_prior, model_prior=prior
+            )
+            _warn_constant([name for name, length in zip(spec.names, lengths(moments)) if length == 0.0])
+            options.check_transforms(chosen, problem.x.T, spec.names)
+            found = streamed_gmjmcmc(problem, rows, chains=chains, budget=budget, seed=seed, progress=report)
+        remember_names(self, spec)
+        self.target_, self._training = y, None
+        return self._found(job, problem, found, stacklevel=5)
+
+    def _found(self, job: Job, problem: FeatureProblem, found: Found, stacklevel: int) -> Self:
+        """Keep the outcome of a search."""
+        self.laws_ = found.laws
+        self._prior, self._space = problem.model_prior, problem.space
+        self._transforms = tuple(t.name for t in problem.transforms)
+        identity = None if isinstance(problem.family, Own) else fingerprints(problem)
+        self._keep(job, Posterior(found.laws.problem, found.result, identity=identity), stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -202,8 +243,8 @@ class Discovery(PosteriorEstimator):
         if self._training is None:
             missing = next(f.text for f in features if f not in self.laws_.features)
             raise InputError(
-                f"the feature {missing!r} is none of the laws found, and a model read from a file holds no data to "
-                "evaluate it on; fit again."
+                f"the feature {missing!r} is none of the laws found, and a model read from a file or fitted to chunks "
+                "holds no data to evaluate it on; fit again."
             )
         design, y, weights = self._training
         table = _columns_of(self.table_, design)
@@ -431,8 +472,7 @@ def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
         )
 
 
-def _warn_constant(design: np.ndarray, names: Sequence[str]) -> None:
-    constant = [name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0]
+def _warn_constant(constant: Sequence[str]) -> None:
     if constant:
         shown = options.name_some(constant)
         warnings.warn(f"constant, so no law can tell from it: {shown}.", ModejumpWarning, stacklevel=4)

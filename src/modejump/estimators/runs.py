@@ -35,6 +35,7 @@ from modejump.estimators.stored import (
     need_transforms,
 )
 from modejump.features.space import Space
+from modejump.likelihoods.own import Own
 from modejump.priors.coefficients import coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
@@ -48,6 +49,7 @@ from modejump.samplers.checkpoint import (
     write_arrays,
     write_whole,
 )
+from modejump.sources.base import is_source
 
 FORMAT, FORMAT_VERSION = "modejump job", 1
 JOB, DATA, LOG, LOCK, OUTCOME = "job.json", "data.npz", "log.txt", "lock", "run.json"
@@ -105,6 +107,11 @@ class Run(Desk):
         **more : data
             ``sample_weight`` and the like.
         """
+        if is_source(X):
+            raise InputError(
+                "a run directory keeps the rows, and these are read in chunks; fit the estimator without one, and save "
+                "it."
+            )
         return self._fit(estimator, lambda: estimator.fit(X, y, **more))
 
     def fit_formula(self, estimator: Any, formula: str, data: Any, **more: Any) -> Any:
@@ -126,6 +133,11 @@ class Run(Desk):
     def _fit(self, estimator: Any, work: Any) -> Any:
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"a run fits modejump's estimators; got {type(estimator).__name__}.")
+        if isinstance(getattr(estimator, "family", None), Own):
+            raise InputError(
+                "a run directory holds no functions, so a likelihood of your own cannot be resumed from it; fit the "
+                "estimator without one, and save it."
+            )
         self._refuse_overwrite()
         made, self._begun = not self.directory.exists(), False
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -171,9 +183,7 @@ class Run(Desk):
         self._begun = True
         if self._resumed:
             return self.checkpoint(self._resumed)
-        for name in (OUTCOME, JOB, DATA):
-            (self.directory / name).unlink(missing_ok=True)
-        remove_checkpoints(self.directory)
+        self._give_up()
         data = {"design": job.design, "response": job.response}
         data |= {name: part for name in ("weights", "offset") if (part := getattr(job, name)) is not None}
         digest, size = write_arrays(self.directory / DATA, data)
@@ -183,6 +193,26 @@ class Run(Desk):
         write_whole(self.directory / JOB, json.dumps(written, indent=1, allow_nan=False, ensure_ascii=False).encode())
         self.log.write(f"begun: {job.algorithm}, seed {job.seed}, modejump {written['modejump_version']}")
         return self.checkpoint(written["fingerprint"])
+
+    def store(self, estimator: Any) -> None:
+        """Save a fitted estimator in the directory, in the place of whatever run is there.
+
+        Parameters
+        ----------
+        estimator : estimator
+            One that no run in a directory can fit, because its rows are elsewhere.
+        """
+        self._refuse_overwrite()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.locked():
+            self._give_up()
+            estimator.save(self.directory)
+
+    def _give_up(self) -> None:
+        """Remove what an earlier run left."""
+        for name in (OUTCOME, JOB, DATA):
+            (self.directory / name).unlink(missing_ok=True)
+        remove_checkpoints(self.directory)
 
     def checkpoint(self, fingerprint: str) -> Checkpoint | None:
         """What keeps the state of the work, where something does."""

@@ -52,6 +52,7 @@ def save(estimator: Any, path: Path) -> Path:
         "class": type(estimator).__name__,
         "table": table,
         "seed": int(estimator.seed_),
+        "merged_seeds": [int(seed) for seed in getattr(estimator, "merged_seeds_", ())],
         "n_features_in": int(estimator.n_features_in_),
         "feature_names_in": None if names is None else [str(name) for name in names],
         "params": {
@@ -104,6 +105,8 @@ def _search_to_dict(estimator: Discovery) -> dict[str, Any]:
         "laws": [feature.text for feature in laws.features],
         "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
         "alphas": {node.text: [float(v) for v in laws.alphas[node]] for node in sorted(shown)},
+        # Merging adds up the spellings of all runs.
+        "spelled": [[sorted(f.text for f in model), value] for model, value in laws.spelled.items()],
     }
 
 
@@ -158,6 +161,8 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
         estimator.classes_ = classes_from_dict(stored["classes"])
     estimator.table_ = spec
     estimator.seed_ = stored["seed"]
+    if stored.get("merged_seeds"):
+        estimator.merged_seeds_ = tuple(int(seed) for seed in stored["merged_seeds"])
     estimator.posterior_ = posterior
     estimator.n_features_in_ = stored["n_features_in"]
     if stored["feature_names_in"] is not None:
@@ -185,7 +190,9 @@ def _search_from_dict(
     features = tuple(Feature.parse(text) for text in search["laws"])
     aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}
     alphas = {Feature.parse(text): np.array(values) for text, values in search["alphas"].items()}
-    estimator.laws_ = Laws(features, aliases, alphas, posterior.problem, posterior.result.models)
+    # Files of earlier versions have no such list.
+    spelled = {frozenset(map(Feature.parse, texts)): float(v) for texts, v in search.get("spelled", ())}
+    estimator.laws_ = Laws(features, aliases, alphas, posterior.problem, posterior.result.models, spelled)
     estimator.target_ = search["target"]
     estimator._training = None
     estimator._prior, estimator._space, estimator._transforms = prior, space, names

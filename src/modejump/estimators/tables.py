@@ -233,13 +233,13 @@ def learn_table(
         columns = tuple(_column_spec(frame.get_column(name), str(name), factors) for name in frame.columns)
         if not columns:
             raise InputError("X has no columns, so there is nothing to select; give at least one covariate.")
-        spec = TableSpec(columns, _read_groups(groups, [column.name for column in columns]))
+        spec = TableSpec(columns, read_groups(groups, [column.name for column in columns]))
         return spec, spec._from_frame(frame)
     if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
         raise InputError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
     design = _numeric_array(table, None, estimator)
     names = [f"x{j + 1}" for j in range(design.shape[1])]
-    spec = TableSpec(tuple(ColumnSpec(name) for name in names), _read_groups(groups, names), named=False)
+    spec = TableSpec(tuple(ColumnSpec(name) for name in names), read_groups(groups, names), named=False)
     return spec, design
 
 
@@ -331,7 +331,8 @@ def _text_in(table: Any) -> str:
     return ""
 
 
-def _read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Groups of columns by name, each column in one of them at most."""
     if groups is None:
         return {}
     if not isinstance(groups, Mapping):

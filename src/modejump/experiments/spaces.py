@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from modejump.design import BASE_TOLERANCE
 from modejump.errors import InputError
 from modejump.estimators.alphas import with_projections
 from modejump.features.columns import ALPHA_TOLERANCE, CONSTANT_PARENT
@@ -16,7 +17,6 @@ from modejump.features.expression import Feature, compose
 from modejump.features.space import Space
 from modejump.features.transforms import Transform
 from modejump.features.transforms import transforms as registry
-from modejump.problem import BASE_TOLERANCE
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 

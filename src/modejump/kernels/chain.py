@@ -15,9 +15,11 @@ from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.rng import draw_cumulative
 from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.surrogate import surrogate_gain
+from modejump.likelihoods.glm import ASKED, STAGE
 
-# Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow.
-DONE, WANT_STORE, WANT_ROOM = 0, 1, 2
+# Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow, a fit is asked for.
+DONE, WANT_STORE, WANT_ROOM, WANT_FIT = 0, 1, 2, 3
 # Slots of Record.clock.
 CLOCK, ENTERED = 0, 1
 
@@ -99,6 +101,12 @@ def local_step(which, data, ch, moves):
     m, log_ratio = propose(which, st, moves, ch.rng, ch.flips)
     if m == 0:
         return False
+    if moves.surrogate[0] > 0.0:
+        # Delayed acceptance: what the first stage has counted, the second takes back.
+        gain = surrogate_gain(data, st, ch.work, ch.flips, m, moves.surrogate[0])
+        if not accept(ch.rng, gain + log_ratio):
+            return False
+        log_ratio = -gain
     value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, m)
     if not accept(ch.rng, value - st.val[LOG_POSTERIOR] + log_ratio):
         return False
@@ -166,6 +174,12 @@ def _wants_room(ch):
 
 
 @kernel
+def want(ch):
+    """What a step wants that could not be made: a fit, or else room."""
+    return WANT_FIT if ch.work.glm.asking[STAGE] == ASKED else WANT_ROOM
+
+
+@kernel
 def _begin(data, ch, start):
     """Put the chain at its first model; False where that wants more room."""
     st = ch.state
@@ -183,11 +197,11 @@ def run(problem_data, chain, settings, steps, reserve, start):
     """Up to ``steps`` steps and the close of their batch; returns (steps done, reason).
 
     A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
-    Nothing of a step that wants room is kept.
+    Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before.
     """
     data, ch, moves = handle(problem_data), handle(chain), handle(settings)
     if ch.state.num[PLACED] == 0 and not _begin(data, ch, start):
-        return 0, WANT_ROOM
+        return 0, want(ch)
     rng, num, room = ch.rng, ch.state.num, len(ch.state.cols)
     tried, clock, stored, capacity = ch.record.tried, ch.record.clock, ch.store.num, len(ch.store.log_posterior)
     widest = ch.work.products.shape[0]
@@ -201,7 +215,7 @@ def run(problem_data, chain, settings, steps, reserve, start):
         moved = step(which, data, ch, moves)
         if _wants_room(ch):
             rng[0], rng[1], rng[2], rng[3] = s0, s1, s2, s3
-            return done, WANT_ROOM
+            return done, want(ch)
         tried[which, 0] += 1
         tried[which, 1] += moved
         clock[CLOCK] += 1

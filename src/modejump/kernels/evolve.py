@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.features.arena import FULL, covariate, modification, product
+from modejump.features.arena import FULL, covariate, modification, product, truncate
 from modejump.features.edits import (
     CROSSOVER,
     MODIFY,
@@ -22,7 +22,7 @@ from modejump.kernels.archive import archive_store
 from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
-from modejump.kernels.population import admit, relist, vacate
+from modejump.kernels.population import TRIES, admit, relist, vacate
 from modejump.kernels.rng import below, draw_cumulative, uniform
 from modejump.kernels.state import clear_model
 from modejump.kernels.store import COUNT, EVALUATED, FORGOTTEN
@@ -199,6 +199,32 @@ def _explore(data, ch, moves, gen, steps):
     return top
 
 
+@kernel
+def _next_population(data, ar, pool, pop, gen, space, rng):
+    """Filtration and renewal, or a fresh population where the chain has not begun or has stalled."""
+    if gen.num[STARTED] == 0 or gen.num[STALLED] >= gen.patience:
+        gen.num[RESTARTS] += gen.num[STARTED]
+        gen.num[STARTED] = 1
+        _restart(data, ar, pool, pop, gen, space, rng)
+    else:
+        _filter(data, pop, gen, rng)
+        _renew(data, ar, pool, pop, gen, space, rng)
+
+
+@kernel
+def _live(data, ch, moves, pop, gen, archive):
+    """MJMCMC inside a population, and what it leaves behind."""
+    top = _explore(data, ch, moves, gen, gen.steps)
+    archive_store(archive, ch.store, pop)
+    gen.num[POPULATIONS] += 1
+    if top > gen.val[RUN_BEST] + 1e-9:
+        gen.val[RUN_BEST] = top
+        gen.num[STALLED] = 0
+    else:
+        gen.num[STALLED] += 1
+    gen.val[BEST] = max(gen.val[BEST], top)
+
+
 @entry
 def evolve(problem_data, chain, settings, features, columns, population, genetic, declared, collected, count):
     """So many populations; returns ARENA_FULL where the table of features has to be renewed first."""
@@ -209,20 +235,28 @@ def evolve(problem_data, chain, settings, features, columns, population, genetic
     for _ in range(count):
         if ar.num[FULL]:
             return ARENA_FULL
-        if gen.num[STARTED] == 0 or gen.num[STALLED] >= gen.patience:
-            gen.num[RESTARTS] += gen.num[STARTED]
-            gen.num[STARTED] = 1
-            _restart(data, ar, pool, pop, gen, space, rng)
-        else:
-            _filter(data, pop, gen, rng)
-            _renew(data, ar, pool, pop, gen, space, rng)
-        top = _explore(data, ch, moves, gen, gen.steps)
-        archive_store(archive, ch.store, pop)
-        gen.num[POPULATIONS] += 1
-        if top > gen.val[RUN_BEST] + 1e-9:
-            gen.val[RUN_BEST] = top
-            gen.num[STALLED] = 0
-        else:
-            gen.num[STALLED] += 1
-        gen.val[BEST] = max(gen.val[BEST], top)
+        _next_population(data, ar, pool, pop, gen, space, rng)
+        _live(data, ch, moves, pop, gen, archive)
     return DONE
+
+
+@entry
+def rehearse(problem_data, chain, features, columns, population, genetic, declared):
+    """The next population by columns of a sample of the rows; its tries are in ``population.rehearsal``."""
+    ch, pop = handle(chain), handle(population)
+    pop.rehearsal[0, TRIES] = 0
+    _next_population(
+        handle(problem_data), handle(features), handle(columns), pop, handle(genetic), handle(declared), ch.rng
+    )
+
+
+@entry
+def live(problem_data, chain, settings, population, genetic, collected):
+    """MJMCMC inside a population whose Gram matrix is known from all rows."""
+    _live(handle(problem_data), handle(chain), handle(settings), handle(population), handle(genetic), handle(collected))
+
+
+@entry
+def forget_from(features, count, children):
+    """Forget every feature from a number on, and the children they have."""
+    truncate(handle(features), count, children)

@@ -20,6 +20,10 @@ KERNELS = ("flip", "multi", "swap", "partner", "birth-death", "jump-greedy", "ju
 MAX_FLIPS = 4
 
 
+# No surrogate decides first.
+NO_SURROGATE = np.zeros(1)
+
+
 class Moves(NamedTuple):
     """Settings of the kernel mixture; frozen after warm-up."""
 
@@ -34,6 +38,8 @@ class Moves(NamedTuple):
     search: int  # moves tried by one search
     temperature: float  # first temperature of annealing, and that of tempered steps
     delayed: int  # 1: delayed acceptance of mode jumps
+    # float64 (1,): twice the log likelihood that the surrogate of local moves has to explain, zero where there is none
+    surrogate: np.ndarray = NO_SURROGATE
 
 
 @kernel

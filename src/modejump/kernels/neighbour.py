@@ -35,12 +35,14 @@ from modejump.kernels.state import (
     toggle,
 )
 from modejump.kernels.store import insert, probe
+from modejump.likelihoods.glm import ANSWERED, ASKED, COLUMNS, MAY_ASK, NOTHING, STAGE
 from modejump.likelihoods.laplace import glm_marginal
+from modejump.likelihoods.threads import LONG
 from modejump.priors.kernels import log_model_prior
 
 
 @kernel
-def _tableau(data, st, work, b):
+def tableau(data, st, work, b):
     """Swept tableau of the flipping columns; those that leave come first."""
     gram, slot, inner, h = data.gram, st.slot, st.cols, st.inverse
     cols, a, rhs, products = work.flip_cols, work.tableau, work.rhs, work.products
@@ -65,7 +67,7 @@ def _tableau(data, st, work, b):
 
 
 @kernel
-def _eliminate(st, work, b):
+def eliminate(st, work, b):
     """Residual share after the flips, or -1.0 where a pivot is too small to trust."""
     a, rhs, slot, cols = work.tableau, work.rhs, st.slot, work.flip_cols
     resid = st.val[RESID]
@@ -85,7 +87,8 @@ def _eliminate(st, work, b):
 
 
 @kernel
-def _prior_now(data, st):
+def prior_now(data, st):
+    """Log prior of the model in the set representations."""
     if data.prior.heredity != 0:
         return log_model_prior(st.member, st.num[SIZE], data.prior)
     # A running sum would be cheaper and drift; a weight of minus infinity would spoil it for good.
@@ -141,11 +144,33 @@ def _gathered_likelihood(data, st, work, k, response):
     linear model.
     """
     if response.ndim == 1:
-        if factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
+        if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
             return NEG_INF
+        if work.glm.asking[MAY_ASK] and k * len(response) >= LONG:
+            return _asked_likelihood(st, work, k)
         return glm_marginal(data.glm, work.glm, work.sorted_cols, k, data.code, data.par, data.n)
     else:
         return _gaussian_likelihood(data, st, work, k)
+
+
+@kernel
+def _asked_likelihood(st, work, k):
+    """log p(y|M) as it was answered, or the question: the step is then made again once there is an answer."""
+    asking, asked, cols = work.glm.asking, work.glm.asked, work.sorted_cols
+    if asking[STAGE] == ANSWERED and asking[COLUMNS] == k:
+        same = True
+        for i in range(k):
+            same = same and asked[i] == cols[i]
+        if same:
+            asking[STAGE] = NOTHING
+            return work.glm.answer[0]
+    if asking[STAGE] != ASKED:
+        asking[STAGE] = ASKED
+        asking[COLUMNS] = k
+        for i in range(k):
+            asked[i] = cols[i]
+    st.num[OVERFLOW] = 1
+    return NEG_INF
 
 
 @kernel
@@ -175,8 +200,8 @@ def _neighbour_likelihood(data, st, work, flips, m, leaving):
             k += -1 if i < leaving else 1
     if k > data.max_cols:
         return NEG_INF
-    _tableau(data, st, work, b)
-    resid = _eliminate(st, work, b)
+    tableau(data, st, work, b)
+    resid = eliminate(st, work, b)
     if resid < REFINE_BELOW:
         return _canonical_likelihood(data, st, work)
     return log_likelihood(data, k, resid)
@@ -195,7 +220,7 @@ def neighbour(data, st, work, store, flips, m):
     if entry >= 0:
         value = store.log_posterior[entry]
     else:
-        value = _prior_now(data, st)
+        value = prior_now(data, st)
         if value > NEG_INF:
             value += _neighbour_likelihood(data, st, work, flips, m, leaving)
             if not st.num[OVERFLOW]:
@@ -211,7 +236,7 @@ def here(data, st, work, store):
     entry = probe(store, st.hash[0], st.words)
     if entry >= 0:
         return store.log_posterior[entry], entry
-    value = _prior_now(data, st)
+    value = prior_now(data, st)
     if value > NEG_INF:
         value += _canonical_likelihood(data, st, work)
         if not st.num[OVERFLOW]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from modejump.handle import handle
 from modejump.jit import entry, kernel
-from modejump.kernels.chain import DONE, WANT_ROOM
+from modejump.kernels.chain import DONE, WANT_ROOM, want
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, refresh, toggle_to
+from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, refresh, toggle_to
 from modejump.kernels.store import COUNT
 
 
@@ -65,7 +65,7 @@ def _go_to(data, ch, e):
 
 @entry
 def expand(problem_data, chain, heap, heap_size, start, wanted):
-    """Expand until so many models are stored; returns DONE or WANT_ROOM.
+    """Expand until so many models are stored; returns DONE, WANT_ROOM or WANT_FIT.
 
     ``heap_size`` holds the size of the heap and one more than the entry whose expansion was cut short (0: none), so
     that a later call goes on where this one stopped.
@@ -96,6 +96,10 @@ def expand(problem_data, chain, heap, heap_size, start, wanted):
             new = stored[COUNT]
             flips[0] = t
             neighbour(data, st, ch.work, store, flips, one)
+            if st.num[OVERFLOW]:
+                st.num[OVERFLOW] = 0
+                heap_size[1] = e + 1
+                return want(ch)
             if stored[COUNT] > new and values[new] > NEG_INF:
                 heap_size[0] = _push(heap, heap_size[0], values, new)
     return DONE

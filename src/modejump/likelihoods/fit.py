@@ -63,7 +63,7 @@ def _drop_last(glm, work, cols, k):
 
 
 @kernel
-def _warm_start(glm, work, cols, k):
+def warm_start(glm, work, cols, k):
     """Start at the coefficients of the model fitted last; columns it did not have start at zero."""
     b = glm.base.shape[0]
     if work.num[1] and work.num[0] == k + 1:
@@ -72,10 +72,11 @@ def _warm_start(glm, work, cols, k):
         work.beta[i] = work.warm[i]
     for i in range(k):
         work.beta[b + i] = work.warm[b + cols[i]]
+    work.num[1] = 0
 
 
 @kernel
-def _cold_start(glm, work, k):
+def cold_start(glm, work, k):
     """Start at the base model's fit."""
     b = glm.base.shape[0]
     for i in range(b):
@@ -168,18 +169,8 @@ def _settle_shape(glm, work):
 
 
 @kernel
-def fit(glm, work, cols, k, tolerance):
-    """Fit the model with these columns: ``FITTED``, or ``SEPARATED`` or ``FAILED`` where no estimate exists.
-
-    Results are in ``work.val``; a model that is separated has the supremum of its log likelihood there.
-    """
-    _warm_start(glm, work, cols, k)
-    work.num[1] = 0
-    state = newton(glm, work, cols, k, WARM_STEPS, tolerance)
-    if state != FITTED and state != SEPARATED:
-        # What a model is worth must not depend on where its fit began.
-        _cold_start(glm, work, k)
-        state = newton(glm, work, cols, k, MOST_STEPS, tolerance)
+def end_fit(glm, work, cols, k, state):
+    """What is read off where Newton's method ended, and what `fit` says."""
     if state == FLAT:
         state = SEPARATED
     if state != FITTED:
@@ -192,9 +183,24 @@ def fit(glm, work, cols, k, tolerance):
 
 
 @kernel
+def fit(glm, work, cols, k, tolerance):
+    """Fit the model with these columns: ``FITTED``, or ``SEPARATED`` or ``FAILED`` where no estimate exists.
+
+    Results are in ``work.val``; a model that is separated has the supremum of its log likelihood there.
+    """
+    warm_start(glm, work, cols, k)
+    state = newton(glm, work, cols, k, WARM_STEPS, tolerance)
+    if state != FITTED and state != SEPARATED:
+        # What a model is worth must not depend on where its fit began.
+        cold_start(glm, work, k)
+        state = newton(glm, work, cols, k, MOST_STEPS, tolerance)
+    return end_fit(glm, work, cols, k, state)
+
+
+@kernel
 def fit_mode(glm, work, cols, k):
     """The mode under Jeffreys' prior of a model that is separated; False where that was not reached."""
-    _cold_start(glm, work, k)
+    cold_start(glm, work, k)
     if newton_mode(glm, work, cols, k, MODE_STEPS, TOLERANCE_MODE) != FITTED:
         return False
     _measure(glm, work, k)

@@ -33,7 +33,13 @@ LEAST_PIVOT = 1e-8
 # How Newton's method ended: at a maximum; without one yet; in a direction without information; at a proof that the
 # columns separate the classes; at no number.
 FITTED, SLOW, FLAT, SEPARATED, FAILED = 1, 0, -1, -2, -3
+# It has not ended.
+GOING = 2
 MOST_HALVINGS = 12
+# Slots of GlmWork.asking: whether fits of long tables are asked for, and the state of one, NOTHING, ASKED or ANSWERED,
+# with the number of its columns.
+MAY_ASK, STAGE, COLUMNS = 0, 1, 2
+NOTHING, ASKED, ANSWERED = 0, 1, 2
 # Slots of GlmWork.val.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN = 0, 1, 2, 3, 4
 
@@ -64,6 +70,7 @@ class GlmWork(NamedTuple):
 
     columns: np.ndarray  # float64 (m, BLOCK)
     weighted: np.ndarray  # float64 (BLOCK,)
+    pair: np.ndarray  # float64 (2, BLOCK): two columns times the information
     eta: np.ndarray  # float64 (BLOCK,)
     score: np.ndarray  # float64 (BLOCK,)
     info: np.ndarray  # float64 (BLOCK,)
@@ -80,6 +87,10 @@ class GlmWork(NamedTuple):
     num: np.ndarray  # int64 (2,): how many columns it had, and whether ``hessian`` still holds its factor
     val: np.ndarray  # float64 (5,)
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
+    # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
+    asked: np.ndarray  # int64 (m,): columns of the model
+    asking: np.ndarray  # int64 (3,): slots below
+    answer: np.ndarray  # float64 (1,)
 
 
 def no_glm() -> Glm:
@@ -99,6 +110,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
     return GlmWork(
         np.zeros((m, block)),
         np.zeros(block),
+        np.zeros((2, block)),
         np.zeros(block),
         np.zeros(block),
         np.zeros(block),
@@ -115,6 +127,9 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         np.zeros(2, np.int64),
         np.zeros(5),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
+        np.zeros(m, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(1),
     )
 
 
@@ -127,14 +142,16 @@ def has_estimate(work: GlmWork) -> bool:
 def load(glm, work, cols, k, first, m):
     """Columns of a block of rows: the base's, then the model's."""
     b = glm.base.shape[0]
-    columns, x = work.columns, glm.x
+    columns, x, base = work.columns, glm.x, glm.base
+    # By whole rows: with one index the copies become vector instructions.
     for i in range(b):
+        source, target = base[i], columns[i]
         for r in range(m):
-            columns[i, r] = glm.base[i, first + r]
+            target[r] = source[first + r]
     for i in range(k):
-        c = cols[i]
+        source, target = x[cols[i]], columns[b + i]
         for r in range(m):
-            columns[b + i, r] = x[c, first + r]
+            target[r] = source[first + r]
     if len(glm.unroot) > 0:
         for i in range(k):
             for r in range(m):
@@ -150,21 +167,90 @@ def dot(a, b, i, m):
     return total
 
 
+@summing
+def _dots_two(pair, b, j, m):
+    """Inner products of two vectors with two rows of a block, in one pass over them."""
+    a0 = a1 = c0 = c1 = 0.0
+    for r in range(m):
+        u, v, s, t = pair[0, r], pair[1, r], b[j, r], b[j + 1, r]
+        a0 += u * s
+        a1 += u * t
+        c0 += v * s
+        c1 += v * t
+    return a0, a1, c0, c1
+
+
+@summing
+def _dots_four(pair, b, j, m):
+    """Inner products of two vectors with four rows of a block, in one pass over them."""
+    a0 = a1 = a2 = a3 = c0 = c1 = c2 = c3 = 0.0
+    for r in range(m):
+        u, v = pair[0, r], pair[1, r]
+        s, t, w, z = b[j, r], b[j + 1, r], b[j + 2, r], b[j + 3, r]
+        a0 += u * s
+        a1 += u * t
+        a2 += u * w
+        a3 += u * z
+        c0 += v * s
+        c1 += v * t
+        c2 += v * w
+        c3 += v * z
+    return a0, a1, a2, a3, c0, c1, c2, c3
+
+
 @kernel
-def sum_rows(glm, work, cols, k):
-    """Log likelihood, gradient and information at ``work.beta``, in one pass over the rows."""
-    n, size = len(glm.y), glm.base.shape[0] + k
-    columns, weighted, eta, info, score = work.columns, work.weighted, work.eta, work.info, work.score
+def add_information(h, columns, info, pair, size, m):
+    """Add the columns' products, weighted by the information of a block's rows, to the lower triangle of ``h``.
+
+    Eight sums are kept in registers for each pass: fewer numbers are read for each product than by one sum at a time.
+    Entries just above the diagonal are filled in passing.
+    """
+    if size & 1:
+        for r in range(m):
+            pair[0, r] = info[r] * columns[0, r]
+        h[0, 0] += dot(pair[0], columns, 0, m)
+    for i in range(size & 1, size, 2):
+        for r in range(m):
+            pair[0, r] = info[r] * columns[i, r]
+            pair[1, r] = info[r] * columns[i + 1, r]
+        j = 0
+        while j + 4 <= i + 2:
+            a0, a1, a2, a3, c0, c1, c2, c3 = _dots_four(pair, columns, j, m)
+            h[i, j] += a0
+            h[i, j + 1] += a1
+            h[i, j + 2] += a2
+            h[i, j + 3] += a3
+            h[i + 1, j] += c0
+            h[i + 1, j + 1] += c1
+            h[i + 1, j + 2] += c2
+            h[i + 1, j + 3] += c3
+            j += 4
+        if j + 2 <= i + 2:
+            a0, a1, c0, c1 = _dots_two(pair, columns, j, m)
+            h[i, j] += a0
+            h[i, j + 1] += a1
+            h[i + 1, j] += c0
+            h[i + 1, j + 1] += c1
+            j += 2
+        if j == i + 1:
+            h[j, j] += dot(pair[1], columns, j, m)
+
+
+@kernel
+def sum_rows(glm, work, cols, k, start, stop):
+    """Log likelihood, gradient and information at ``work.beta``, in one pass over some rows."""
+    size = glm.base.shape[0] + k
+    columns, eta, info, score = work.columns, work.eta, work.info, work.score
     h, gradient, beta = work.hessian, work.gradient, work.beta
     for i in range(size):
         gradient[i] = 0.0
-        for j in range(i + 1):
+        for j in range(size):
             h[i, j] = 0.0
     # Rows on the right side of zero, all of them, prove that the columns separate the classes.
     separable = glm.family == BINOMIAL and glm.plain
     total, margin = 0.0, np.inf if separable else -np.inf
-    for first in range(0, n, BLOCK):
-        m = min(BLOCK, n - first)
+    for first in range(start, stop, BLOCK):
+        m = min(BLOCK, stop - first)
         load(glm, work, cols, k, first, m)
         for r in range(m):
             eta[r] = glm.offset[first + r]
@@ -178,10 +264,7 @@ def sum_rows(glm, work, cols, k):
             return total
         for i in range(size):
             gradient[i] += dot(score, columns, i, m)
-            for r in range(m):
-                weighted[r] = info[r] * columns[i, r]
-            for j in range(i + 1):
-                h[i, j] += dot(weighted, columns, j, m)
+        add_information(h, columns, info, work.pair, size, m)
     work.val[MARGIN] = margin
     return total
 
@@ -223,6 +306,36 @@ def solve(work, h, size):
 
 
 @kernel
+def after_pass(work, size, value, turn, before, halvings, tolerance):
+    """What follows a pass over the rows: a step, the end, or half a step back.
+
+    Returns (how it ended or ``GOING``, log likelihood of the last good point, halvings since).
+    """
+    beta, step = work.beta, work.step
+    # Written so that a value that is not a number fails.
+    if not value >= before - 1e-7 * (1.0 + abs(before)):
+        if halvings == MOST_HALVINGS:
+            return SLOW, before, halvings
+        for i in range(size):
+            step[i] *= 0.5
+            beta[i] -= step[i]
+        return GOING, before, halvings + 1
+    if work.val[MARGIN] > 0.0:
+        work.val[LOG_LIKELIHOOD] = 0.0
+        return SEPARATED, value, 0
+    if not factorise(work.hessian, size):
+        work.val[LOG_LIKELIHOOD] = value
+        return FLAT if turn > 0 else FAILED, value, 0
+    decrement = solve(work, work.hessian, size)
+    for i in range(size):
+        beta[i] += step[i]
+    if decrement < tolerance:
+        work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
+        return FITTED, value, 0
+    return GOING, value, 0
+
+
+@kernel
 def newton(glm, work, cols, k, steps, tolerance):
     """Newton's method from ``work.beta``; says how it ended.
 
@@ -230,31 +343,10 @@ def newton(glm, work, cols, k, steps, tolerance):
     its supremum: what is left to gain is of the order of the information.
     """
     size = glm.base.shape[0] + k
-    beta, step = work.beta, work.step
     before, halvings = -np.inf, 0
     for turn in range(steps):
-        value = sum_rows(glm, work, cols, k)
-        # Written so that a value that is not a number fails.
-        if not value >= before - 1e-7 * (1.0 + abs(before)):
-            if halvings == MOST_HALVINGS:
-                return SLOW
-            halvings += 1
-            for i in range(size):
-                step[i] *= 0.5
-                beta[i] -= step[i]
-            continue
-        halvings = 0
-        if work.val[MARGIN] > 0.0:
-            work.val[LOG_LIKELIHOOD] = 0.0
-            return SEPARATED
-        if not factorise(work.hessian, size):
-            work.val[LOG_LIKELIHOOD] = value
-            return FLAT if turn > 0 else FAILED
-        decrement = solve(work, work.hessian, size)
-        for i in range(size):
-            beta[i] += step[i]
-        if decrement < tolerance:
-            work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
-            return FITTED
-        before = value
+        value = sum_rows(glm, work, cols, k, 0, len(glm.y))
+        state, before, halvings = after_pass(work, size, value, turn, before, halvings, tolerance)
+        if state != GOING:
+            return state
     return SLOW

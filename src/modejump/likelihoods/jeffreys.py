@@ -16,7 +16,19 @@ import math
 import numpy as np
 
 from modejump.jit import kernel
-from modejump.likelihoods.glm import BLOCK, FAILED, FITTED, MOST_HALVINGS, SLOW, dot, factorise, load, solve, sum_rows
+from modejump.likelihoods.glm import (
+    BLOCK,
+    FAILED,
+    FITTED,
+    MOST_HALVINGS,
+    SLOW,
+    add_information,
+    dot,
+    factorise,
+    load,
+    solve,
+    sum_rows,
+)
 from modejump.likelihoods.rows import information_slope, score_rows
 
 # Steps are combined where decrements shrink by this factor at least from below this value.
@@ -36,7 +48,7 @@ def _add_penalty(glm, work, cols, k):
     columns, solved, eta, info, score = work.columns, work.solved, work.eta, work.info, work.score
     hat, h, beta, curved = work.weighted, work.hessian, work.beta, work.curved
     for i in range(size):
-        for j in range(i + 1):
+        for j in range(size):
             curved[i, j] = 0.0
     for first in range(0, n, BLOCK):
         m = min(BLOCK, n - first)
@@ -65,10 +77,7 @@ def _add_penalty(glm, work, cols, k):
             info[r] -= hat[r] * curve
         for i in range(size):
             work.gradient[i] += dot(score, columns, i, m)
-            for r in range(m):
-                hat[r] = info[r] * columns[i, r]
-            for j in range(i + 1):
-                curved[i, j] += dot(hat, columns, j, m)
+        add_information(curved, columns, info, work.pair, size, m)
 
 
 @kernel
@@ -108,7 +117,7 @@ def newton_mode(glm, work, cols, k, steps, tolerance):
     beta, before = work.beta, work.before
     best, halvings, last = -np.inf, 0, np.inf
     for _ in range(steps):
-        value = sum_rows(glm, work, cols, k)
+        value = sum_rows(glm, work, cols, k, 0, len(glm.y))
         objective = _objective(work, size, value)
         # Written so that a value that is not a number fails.
         if not objective > best - 1e-7 * (1.0 + abs(best)):

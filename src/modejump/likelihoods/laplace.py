@@ -118,18 +118,29 @@ def log_laplace(code, par, n, base, k, log_likelihood, log_det_base, wald):
 
 
 @kernel
-def glm_marginal(glm, work, cols, k, code, par, n):
-    """log p(y|M) - log p(y|base) of the model with these columns; minus infinity where it has no estimate."""
-    if glm.family == OWN:
-        return own_marginal(glm, work, cols, k)
-    plain = code == BIC or code == AIC or code == JEFFREYS
-    state = fit(glm, work, cols, k, TOLERANCE if plain else TOLERANCE_INFORMATION)
+def tolerance_of(code):
+    """The decrement at which a fit may end: some priors need the likelihood alone."""
+    return TOLERANCE if code == BIC or code == AIC or code == JEFFREYS else TOLERANCE_INFORMATION
+
+
+@kernel
+def marginal_of_fit(glm, work, k, code, par, n, state):
+    """log p(y|M) - log p(y|base) of a model whose fit ended so; minus infinity where it has no estimate."""
     # Jeffreys' prior keeps the coefficients of separated classes finite: the supremum of the likelihood counts.
     if state != FITTED and not (state == SEPARATED and code == JEFFREYS and glm.family != GAMMA):
         return -math.inf
     val = work.val
     value = log_laplace(code, par, n, glm.base.shape[0], k, val[LOG_LIKELIHOOD], val[LOG_DET_BASE], val[WALD])
     return value - glm.null[0]
+
+
+@kernel
+def glm_marginal(glm, work, cols, k, code, par, n):
+    """log p(y|M) - log p(y|base) of the model with these columns; minus infinity where it has no estimate."""
+    if glm.family == OWN:
+        return own_marginal(glm, work, cols, k)
+    state = fit(glm, work, cols, k, tolerance_of(code))
+    return marginal_of_fit(glm, work, k, code, par, n, state)
 
 
 @entry

@@ -76,9 +76,10 @@ def keep_models(
     Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other
     half to a systematic sample of the rest, each carrying the same share of the rest's mass. So a posterior
     spread over very many models is thinned, not cut off: what is left out is represented by its neighbours in
-    the list.
+    the list. So are draws from chains whose posterior is spread over more models than the table holds.
     """
-    probability = model_probabilities(result)
+    draws = result.models.draws
+    probability = draws / draws.sum() if draws.any() else model_probabilities(result)
     if not probability.sum() > 0.0:
         # Every visit went to models that the table had no room for: those it has are compared by their posterior.
         probability = np.exp(result.models.log_posterior - result.log_evidence)
@@ -154,8 +155,9 @@ def model_columns(problem: Problem, members: Sequence[int]) -> np.ndarray:
 
 
 def _check_known(problem: Problem, members: Sequence[int], columns: np.ndarray) -> None:
-    """A saved run of very many columns keeps the products of some of them only; the others are NaN."""
-    if np.isnan(problem.data.gram[columns, columns]).any():
+    """A saved run of very many columns keeps the products of some of them only, and merged runs those within each;
+    the others are NaN."""
+    if np.isnan(problem.data.gram[np.ix_(columns, columns)]).any():
         names = ", ".join(problem.names[t] for t in members)
         raise InputError(
             f"the saved run does not hold what the model {{{names}}} needs, because its leading models lack "

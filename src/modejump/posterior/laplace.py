@@ -165,6 +165,35 @@ def chosen_fits(fits: LaplaceFits, keep: np.ndarray) -> LaplaceFits:
     )
 
 
+def picked_fits(parts: Sequence[LaplaceFits], rows: np.ndarray) -> LaplaceFits:
+    """The fits of some models of several lists, taken as one list, in the order of ``rows``.
+
+    Parameters
+    ----------
+    parts : sequence of LaplaceFits
+        The lists.
+    rows : ndarray of int
+        Numbers of models.
+    """
+    whole = LaplaceFits(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    triangle = whole.size * (whole.size + 1) // 2
+    return LaplaceFits(
+        whole.log_marginal[rows],
+        whole.wald[rows],
+        whole.shape[rows],
+        whole.size[rows],
+        _pieces(whole.coef, whole.size, rows),
+        _pieces(whole.factor, triangle, rows),
+    )
+
+
+def _pieces(values: np.ndarray, sizes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Pieces of these sizes, some of them in an order."""
+    ends = np.cumsum(sizes)
+    parts = [values[ends[i] - sizes[i] : ends[i]] for i in rows]
+    return np.concatenate([values[:0], *parts])
+
+
 @entry
 def unpack_fit(triangle, coef, centre, root):
     """Centre ``L' coef`` and root ``L'^-1`` from the lower triangle of L; ``root`` starts at zero.

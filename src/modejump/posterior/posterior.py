@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 
 from modejump.errors import InputError
+from modejump.fingerprint import fingerprints
 from modejump.likelihoods.gaussian import log_marginal
 from modejump.likelihoods.own import StoredLikelihood
+from modejump.likelihoods.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
@@ -48,11 +50,40 @@ class Posterior:
         Evaluated models and the record of the chains.
     kept : mapping of str to KeptModels, optional
         For a posterior read from a file: the models behind each kind of prediction, chosen when it was saved.
+    identity : mapping of str to str, optional
+        Digests of the problem, where ``problem`` is not the one that was searched or holds no rows; see
+        :func:`modejump.fingerprint.fingerprints`.
     """
 
     problem: Problem
     result: SamplerResult
     kept: Mapping[str, KeptModels] | None = None
+    identity: Mapping[str, str] | None = None
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, str] | None:
+        """Digests of the problem's data, terms or space, likelihood and priors; None where nobody knows its data, or
+        the likelihood is a function of the user's own."""
+        if self.identity is not None:
+            return self.identity
+        if self.problem.family.code == OWN or (self.problem.observed is None and self.problem.digest is None):
+            return None
+        return fingerprints(self.problem)
+
+    def merge(self, *others: Posterior) -> Posterior:
+        """This posterior and others of the same problem as one: models united, visits added, chains side by side.
+
+        Renormalised estimates are exact over the union of the models held; frequencies are pooled over all chains.
+
+        Parameters
+        ----------
+        *others : Posterior
+            Posteriors of the same data, terms and priors, from other chains. After a search among features each knows
+            laws of its own; estimators are merged by ``modejump.merge``, which unites these first.
+        """
+        from modejump.posterior.merge import merge_posteriors
+
+        return merge_posteriors((self, *others))
 
     @cached_property
     def diagnostics(self) -> Diagnostics | None:

@@ -36,8 +36,8 @@ from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.predict import base_factor
 from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
-from modejump.priors.models import model_prior_from_dict
-from modejump.problem import Columns, Problem, ProblemData
+from modejump.priors.models import ModelPrior, model_prior_from_dict
+from modejump.problem import Columns, Problem, ProblemData, term_keys
 from modejump.samplers.result import ModelTable, SamplerResult
 
 FORMAT = "modejump run"
@@ -45,12 +45,13 @@ FORMAT = "modejump run"
 FORMAT_VERSION = 3
 _GAUSSIAN_VERSION = 2
 JSON_NAME, ARRAYS_NAME = "run.json", "posterior.npz"
-# Leading models written, besides those that prediction uses.
-STORED_MODELS = 10_000
+# Leading models written, besides those that prediction uses: 40 MB at most for up to 64 terms.
+STORED_MODELS = 1_000_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
 # Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns", "glm"))
+_OTHER_DATA = ("gram", "rank", "table", "prior", "columns", "glm")
+_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in _OTHER_DATA)
 
 
 def save_run(
@@ -127,6 +128,8 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "base_rss": float(problem.base_rss),
             "rows": int(problem.rows),
         },
+        # What the run is a run of; earlier versions pass over it.
+        "fingerprint": None if posterior.fingerprints is None else dict(posterior.fingerprints),
         "result": {
             name: _jsonable(value)
             for name, value in _fields(result)
@@ -169,7 +172,7 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
     data, columns = problem.data, problem.data.columns
     own = problem.family.code == OWN
     # A likelihood of the user's own predicts nothing.
-    kept = {} if own else {kind: posterior.kept_models(kind) for kind in KINDS}
+    kept = {} if own else _kept_kinds(posterior)
     stored = _stored_columns(problem, kept)
     block = data.gram[np.ix_(stored, stored)]
     arrays = {
@@ -195,6 +198,17 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _kept_kinds(posterior: Posterior) -> dict[str, KeptModels]:
+    """The models behind each kind of prediction; merged runs may lack what their median model needs."""
+    kept = {kind: posterior.kept_models(kind) for kind in KINDS if kind != "median"}
+    try:
+        return kept | {"median": posterior.kept_models("median")}
+    except InputError:
+        if posterior.kept is None:
+            raise
+        return kept
+
+
 def _factor_of_base(problem: Problem) -> np.ndarray:
     """What stands in for the rows of the base's columns."""
     return base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem)
@@ -218,7 +232,7 @@ def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndar
 def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, Any]]:
     """Read a posterior that :func:`save_run` wrote, and what was kept with it.
 
-    The posterior predicts as the one saved did. It holds no training rows; its table holds the 10 000 leading
+    The posterior predicts as the one saved did. It holds no training rows; its table holds the million leading
     models.
     """
     folder = Path(directory)
@@ -231,9 +245,11 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
             arrays = {name: file[name] for name in file.files}
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
-        kinds = () if problem.family.code == OWN else KINDS
-        kept = {kind: _kept(problem, arrays, kind) for kind in kinds}
-        return Posterior(problem, result, kept), dict(about["extra"])
+        kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
+        kept = {} if problem.family.code == OWN else {kind: _kept(problem, arrays, kind) for kind in kinds}
+        identity = about.get("fingerprint")
+        identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
+        return Posterior(problem, result, kept, identity), dict(about["extra"])
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, zipfile.BadZipFile):
         raise damaged from None
 
@@ -304,10 +320,56 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
     code = coef_prior.code if family.name == "gaussian" else codes.BIC
     table = make_table(code, values["par"], values["n"], base, values["max_cols"])
     glm = no_glm() if family.name == "gaussian" else _rowless(family, base)
-    data = ProblemData(gram=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
+    data = ProblemData(gram=gram, rank=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
     return Problem(
         names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
         arrays["base_coef"], about["rows"], family,
+    )  # fmt: skip
+
+
+def rowless_like(
+    problem: Problem,
+    names: tuple[str, ...],
+    gram: np.ndarray,
+    corr: np.ndarray,
+    loading: np.ndarray,
+    scale: np.ndarray,
+    prior: ModelPrior,
+) -> Problem:
+    """A problem of one column for each term, with the base and the response of another, that holds no rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        The other.
+    names : tuple of str
+        Terms.
+    gram, corr : ndarray
+        Products of the standardised columns with each other and with the response; NaN where nobody knows them.
+    loading, scale : ndarray
+        Loadings of the columns on the base, and their lengths without it.
+    prior : ModelPrior
+        Prior of the models.
+    """
+    old, p, base = problem.data, len(names), problem.data.base
+    gaussian, factor = _is_gaussian(problem), _factor_of_base(problem)
+    columns = Columns(np.empty((0, p)), factor, loading, scale, np.ones(base), np.empty(0))
+    compiled = prior.compile(p, names=names, parents=None, always_in=())
+    max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
+    data = old._replace(
+        gram=gram,
+        corr=corr,
+        first=np.arange(p + 1, dtype=np.int64),
+        max_cols=max_cols,
+        table=make_table(old.code if gaussian else codes.BIC, old.par, old.n, base, max_cols),
+        prior=compiled.arrays,
+        columns=columns,
+        zobrist=term_keys(p),
+        glm=no_glm() if gaussian else _rowless(problem.family, base),
+    )
+    return dataclasses.replace(
+        problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,
+        digest=None,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from modejump.kernels.gray import traverse_glm
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
 from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.glm import new_glm_work
+from modejump.likelihoods.threads import is_long
 from modejump.problem import Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
 
@@ -20,6 +21,7 @@ MAX_TERMS = 30
 # Subtrees of at most this many terms are one task.
 _TASK_TERMS = 16
 _FITTED_TERMS = 12
+_LONG_TERMS = 4
 
 Progress = Callable[[float, float, str], None]
 
@@ -49,8 +51,7 @@ def enumerate_models(
         if value < 1:
             raise InputError(f"{name} is {value}; give at least 1.")
     data, order = _parents_first(problem.data)
-    # Fits take longer: smaller tasks keep all threads busy to the end.
-    split = max(0, min(k - (_TASK_TERMS if problem.family.name == "gaussian" else _FITTED_TERMS), 12))
+    split = max(0, min(k - _task_terms(data), 12))
     keep = min(top, 2 ** min(k, 40))
     if isinstance(problem.family, BatchLikelihood):
         problem.family.score_all(workers=workers)
@@ -60,6 +61,13 @@ def enumerate_models(
     tallies, best = _run_tasks(data, split, keep, workers, progress)
     seconds = time.perf_counter() - started
     return _result(tallies, best, order, seconds)
+
+
+def _task_terms(data: ProblemData) -> int:
+    """Terms of one task. Fits take longer, those of long tables much longer: small tasks keep all threads busy."""
+    if data.glm.family == 0:
+        return _TASK_TERMS
+    return _LONG_TERMS if is_long(data.glm) else _FITTED_TERMS
 
 
 def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Tally) -> None:
@@ -150,8 +158,10 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
     parents = [where[prior.parent_index[prior.parent_start[t] : prior.parent_start[t + 1]]] for t in order]
     start = np.concatenate([[0], np.cumsum([len(s) for s in parents])]).astype(np.int64)
     c = data.columns
+    gram = np.ascontiguousarray(data.gram[np.ix_(cols, cols)])
     return data._replace(
-        gram=np.ascontiguousarray(data.gram[np.ix_(cols, cols)]),
+        gram=gram,
+        rank=gram,
         corr=data.corr[cols],
         first=np.concatenate([[0], np.cumsum(widths[order])]).astype(np.int64),
         prior=prior._replace(

@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from modejump.features.arena import CHILDREN, COUNT, COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena
+from modejump.features.arena import (
+    CHILDREN,
+    COUNT,
+    COVARIATE,
+    MAX_CHILDREN,
+    MODIFICATION,
+    PRODUCT,
+    PROJECTION,
+    Arena,
+)
 from modejump.features.expression import Feature
+from modejump.features.space import Space
 from modejump.kernels.archive import KEPT, Archive
 from modejump.kernels.population import Population
 from modejump.problem import ProblemData
@@ -55,14 +65,18 @@ def read_json(reader: Reader, name: str) -> Any:
         raise reader.refuse(name) from None
 
 
-def read_features(reader: Reader, name: str, columns: Sequence[str]) -> list[Feature]:
-    """Features over these columns, by their texts."""
+def read_features(reader: Reader, name: str, columns: Sequence[str], space: Space) -> list[Feature]:
+    """Features over these columns inside the limits of a space, by their texts."""
     texts = read_json(reader, name)
     reader.need(isinstance(texts, list) and all(isinstance(text, str) for text in texts), name)
     try:
-        return [Feature.parse(text, columns) for text in texts]
+        features = [Feature.parse(text, columns) for text in texts]
     except RecursionError:
         raise reader.refuse(name) from None
+    for f in features:
+        inside = f.depth <= space.depth and f.width <= space.width and f.complexity <= space.complexity
+        reader.need(inside or f.kind == "covariate", name)
+    return features
 
 
 def model_arrays(models: Iterable[Iterable[Feature]], numbers: FeatureNumbers) -> Snapshot:
@@ -99,9 +113,9 @@ def collected_arrays(collected: Mapping[frozenset[Feature], float]) -> Snapshot:
     return {**models, "values": np.array(list(collected.values()), np.float64), "features": numbers.array()}
 
 
-def read_collected(reader: Reader, columns: Sequence[str]) -> dict[frozenset[Feature], float]:
+def read_collected(reader: Reader, columns: Sequence[str], space: Space) -> dict[frozenset[Feature], float]:
     """Models with a number each."""
-    models = read_models(reader, read_features(reader, "features", columns))
+    models = read_models(reader, read_features(reader, "features", columns, space))
     values = reader.array("values", np.float64, (len(models),))
     return dict(zip(models, values.tolist(), strict=True))
 
@@ -116,9 +130,9 @@ def alpha_arrays(alphas: Mapping[Feature, np.ndarray]) -> Snapshot:
     }
 
 
-def read_alphas(reader: Reader, columns: Sequence[str]) -> dict[Feature, np.ndarray]:
+def read_alphas(reader: Reader, columns: Sequence[str], space: Space) -> dict[Feature, np.ndarray]:
     """Coefficients inside projections."""
-    features = read_features(reader, "features", columns)
+    features = read_features(reader, "features", columns, space)
     values = reader.array("values", np.float64, (None,))
     ends = reader.array("ends", np.int64, (len(features),), (0, len(values) + 1))
     return dict(zip(features, np.split(values, ends[:-1]), strict=True)) if features else {}
@@ -181,6 +195,12 @@ def _check_arena(reader: Reader, ar: Arena, columns: int, codes: Sequence[int], 
     reader.need((ar.depth[child] < ar.depth[above]).all(), "depth")
     reader.need(((ar.depth[new] >= 0) & (ar.depth[new] < DEEPEST)).all(), "depth")
     reader.need((arity[kind == PRODUCT] >= 2).all(), "arity")
+    below = np.bincount(above - new.start, ar.nodes[child], len(kind))
+    reader.need((ar.nodes[new] == 1 + below).all(), "nodes")
+    below = np.bincount(above - new.start, ar.complexity[child], len(kind))
+    own = np.where(kind == COVARIATE, 1, np.where(kind == PRODUCT, 0, 1 + np.where(kind == PROJECTION, arity, 0)))
+    reader.need((ar.complexity[new] == own + below).all(), "complexity")
+    reader.need((ar.width[new] >= np.maximum(arity, 1)).all() and (ar.width[new] <= MAX_CHILDREN).all(), "width")
 
 
 def population_arrays(data: ProblemData, population: Population, first: int = 0) -> Snapshot:
@@ -266,3 +286,11 @@ def read_counted(reader: Reader, features: Sequence[Feature]) -> dict[frozenset[
     values = reader.array("value", np.float64, (len(models),)).tolist()
     visits = reader.array("visits", np.int64, (len(models),)).tolist()
     return dict(zip(models, zip(values, visits, strict=True), strict=True))
+
+
+def places_outside(library: int, first: int) -> np.ndarray:
+    """Bits of the places that a library of so many features leaves empty before the first place for guests."""
+    words = np.zeros(first // 64, np.uint64)
+    for place in range(library, first):
+        words[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+    return words

@@ -63,6 +63,8 @@ class FeatureProblem:
         Family of the response.
     base_model : Glm
         Response and fit of the base model, for families other than gaussian.
+    digest : str, optional
+        Digest of the rows, where ``x`` and ``y`` hold a sample of them only.
     """
 
     names: tuple[str, ...]
@@ -79,6 +81,7 @@ class FeatureProblem:
     model_prior: ComplexityPrior
     family: Family = resolve_family("gaussian")
     base_model: Glm = no_glm()
+    digest: str | None = None
 
     def glm(self, z: np.ndarray) -> Glm:
         """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
@@ -118,6 +121,7 @@ class FeatureProblem:
             self.model_prior.log_a(self.n),
             int(self.model_prior.spelling == "trees"),
             np.zeros((s, 0)) if shown is None else shown,
+            np.zeros(0, np.int64),
         )
 
     def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:
@@ -140,8 +144,9 @@ class FeatureProblem:
         par = self.coef_prior.parameters(self.n, self.base_rss)
         max_cols = min(s if most is None else most, max(int(np.ceil(self.n)) - base - 1, 0))
         code = self.coef_prior.code
+        gram = np.zeros((s, s))
         return ProblemData(
-            np.zeros((s, s)),
+            gram,
             np.zeros(s),
             np.arange(s + 1, dtype=np.int64),
             code,
@@ -155,6 +160,7 @@ class FeatureProblem:
             np.zeros(s, np.uint64),
             float(np.log1p(par[0])) if code == codes.G else 0.0,
             self.glm(z) if glm is None else glm,
+            gram,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ from modejump.samplers.crew import Crew
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
-from modejump.samplers.search import STEPS, Finished, Progress, Search, prime_search
+from modejump.samplers.schedule import Progress
+from modejump.samplers.search import STEPS, Finished, Search, prime_search
 
 DEFAULT_POPULATIONS = 250
 
@@ -234,7 +235,11 @@ def gmjmcmc(
 
 
 def merged_discovery(
-    problem: FeatureProblem, outcomes: Sequence[Finished], seconds: float, finished: bool = True
+    problem: FeatureProblem,
+    outcomes: Sequence[Finished],
+    seconds: float,
+    finished: bool = True,
+    make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
 ) -> Discovery:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
@@ -242,7 +247,7 @@ def merged_discovery(
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = laws_from(problem, collected, alphas)
+    laws = make_laws(problem, collected, alphas)
     values = laws.models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from modejump.samplers.result import ModelTable
 
 MOST_MODELS = 5_000
 MOST_FEATURES = 256
+# Features of these and of models drawn from the posterior.
+MOST_DRAWN_FEATURES = 1024
 COLUMN_BYTES = 512 * 2**20
 # Two features are one law where their columns differ by less than this share of their squared length, up to sign and
 # scale.
@@ -38,6 +41,9 @@ class Laws:
         Selection among the laws: their columns, with the prior weights of their features.
     models : ModelTable
         Models over the laws, best first.
+    spelled : mapping of frozenset of Feature to float
+        Log posterior of each model with a law that was met in several spellings, by the features as they were met:
+        ``models`` has the sums over the spellings.
     """
 
     features: tuple[Feature, ...]
@@ -45,14 +51,18 @@ class Laws:
     alphas: Mapping[Feature, np.ndarray]
     problem: Problem
     models: ModelTable
+    spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
 
 
 Collected = dict[frozenset[Feature], float]
+# Models drawn from the posterior: log posterior, and how often.
+Drawn = dict[frozenset[Feature], tuple[float, int]]
 
 
-def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], float]]:
-    """The best models, as many as their features' columns leave room for."""
-    most = int(max(16, min(MOST_FEATURES, COLUMN_BYTES // (8 * rows))))
+def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Feature], float]]:
+    """The best models, and those drawn, as many as their features' columns leave room for."""
+    room = max(16, COLUMN_BYTES // (8 * rows))
+    most = int(min(MOST_FEATURES, room))
     chosen: list[tuple[frozenset[Feature], float]] = []
     used: set[Feature] = set()
     ordered = sorted(collected.items(), key=lambda item: (-item[1], sorted(f.text for f in item[0])))
@@ -63,6 +73,11 @@ def leading(collected: Collected, rows: int) -> list[tuple[frozenset[Feature], f
             continue
         used |= model
         chosen.append((model, value))
+    have, most = {model for model, _ in chosen}, int(min(MOST_DRAWN_FEATURES, room))
+    for model, (value, _) in (drawn or {}).items():
+        if model not in have and len(used | model) <= most:
+            used |= model
+            chosen.append((model, value))
     return chosen
 
 
@@ -70,12 +85,17 @@ def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool 
     """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
     z = columns - columns.mean(axis=0) if intercept else columns
     z = z / np.linalg.norm(z, axis=0)
+    return same_by_products(features, z.T @ z)
+
+
+def same_by_products(features: Sequence[Feature], gram: np.ndarray) -> dict[Feature, Feature]:
+    """The same from the products of the columns, which have unit length."""
     representative: dict[Feature, Feature] = {}
     order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
     heads: list[int] = []
     for i in order:
         for h in heads:
-            if 1.0 - (z[:, i] @ z[:, h]) ** 2 < SAME_LAW:
+            if 1.0 - gram[i, h] ** 2 < SAME_LAW:
                 representative[features[i]] = features[h]
                 break
         else:
@@ -95,11 +115,53 @@ def laws_of(
     return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
 
 
+class LawColumns(Protocol):
+    """Columns of features, wherever their rows are."""
+
+    # Rows that a column has in memory.
+    rows: int
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        """For each feature the one that stands for its law."""
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        """The problem of selection among laws, which are some of these features."""
+
+
+class _InMemory:
+    """Columns of features that are held in memory."""
+
+    def __init__(self, problem: FeatureProblem, alphas: Mapping[Feature, np.ndarray]) -> None:
+        self.problem, self.alphas, self.rows = problem, alphas, len(problem.y)
+        self.where: dict[Feature, int] = {}
+        self.columns = np.empty((self.rows, 0))
+
+    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
+        self.columns, law_of = laws_of(self.problem, features, self.alphas)
+        self.where = {f: i for i, f in enumerate(features)}
+        return law_of
+
+    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
+        problem = self.problem
+        return Problem.build(
+            self.columns[:, [self.where[f] for f in laws]],
+            problem.y,
+            terms={f.text: [i] for i, f in enumerate(laws)},
+            weights=problem.weights,
+            coef_prior=problem.coef_prior,
+            model_prior=prior,
+            intercept=problem.basis.shape[0] > 0,
+            family=problem.family,
+        )
+
+
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
     alphas: Mapping[Feature, np.ndarray],
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
+    drawn: Drawn | None = None,
+    columns: LawColumns | None = None,
 ) -> Laws:
     """Laws and models over them from collected models.
 
@@ -113,43 +175,38 @@ def laws_from(
         Coefficients inside projections.
     counts : mapping, optional
         Visits to each model, and the number of chains that visited it, where visits count.
+    drawn : mapping, optional
+        Models drawn from the posterior, where the best ones do not hold it.
+    columns : LawColumns, optional
+        Where the columns come from; those of the problem by default.
     """
-    y = problem.y
-    chosen = leading(collected, len(y))
+    columns = columns or _InMemory(problem, alphas)
+    chosen = leading(collected, columns.rows, drawn)
     features = sorted({f for model, _ in chosen for f in model})
-    columns, law_of = laws_of(problem, features, alphas)
+    law_of = columns.representatives(features)
     laws = sorted(set(law_of.values()))
-    where = {f: i for i, f in enumerate(features)}
     merged: dict[frozenset[Feature], float] = {}
-    visited: dict[frozenset[Feature], tuple[int, int]] = {}
+    visited: dict[frozenset[Feature], tuple[int, int, int]] = {}
     for model, value in chosen:
         key = frozenset(law_of[f] for f in model)
         merged[key] = np.logaddexp(merged[key], value) if key in merged else value
         visits, chains = (counts or {}).get(model, (0, 0))
-        before = visited.get(key, (0, 0))
+        draws = (drawn or {}).get(model, (value, 0))[1]
+        before = visited.get(key, (0, 0, 0))
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
-        visited[key] = (before[0] + visits, max(before[1], chains))
+        visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
     log_a = problem.model_prior.log_a(problem.n)
     trees = problem.model_prior.spelling == "trees"
-    selection = Problem.build(
-        columns[:, [where[f] for f in laws]],
-        y,
-        terms={f.text: [i] for i, f in enumerate(laws)},
-        weights=problem.weights,
-        coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(
-            tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws), problem.space.size
-        ),
-        intercept=problem.basis.shape[0] > 0,
-        family=problem.family,
-    )
+    weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
+    selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws))
+    spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
+    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws), spelled)
 
 
 def _model_table(
     merged: Mapping[frozenset[Feature], float],
-    visited: Mapping[frozenset[Feature], tuple[int, int]],
+    visited: Mapping[frozenset[Feature], tuple[int, int, int]],
     laws: Sequence[Feature],
 ) -> ModelTable:
     position = {f: i for i, f in enumerate(laws)}
@@ -159,5 +216,7 @@ def _model_table(
         for f in model:
             words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
     order = np.argsort(-values, kind="stable")
-    visits = np.array([visited[model] for model in merged], np.int64).reshape(-1, 2)[order]
-    return ModelTable(words[order], values[order], visits[:, 0], np.arange(len(values)), visits[:, 1])
+    visits = np.array([visited[model] for model in merged], np.int64).reshape(-1, 3)[order]
+    return ModelTable(
+        words[order], values[order], visits[:, 0], np.arange(len(values)), visits[:, 1], visits[:, 2].copy()
+    )

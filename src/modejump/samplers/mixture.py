@@ -11,6 +11,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.rng import alias_table
+from modejump.likelihoods.rows import OWN
 from modejump.problem import Problem
 
 # Each term may be exchanged for at most so many correlated ones.
@@ -53,6 +54,9 @@ class Mixture:
         First temperature of annealing, and that of tempered steps.
     delayed : bool
         Delayed acceptance of mode jumps.
+    surrogate : bool, optional
+        Delayed acceptance of local moves by a surrogate, for responses that are not Gaussian; default where warm-up
+        finds that most of the time would go into fits.
     """
 
     weights: Mapping[str, float] | None = None
@@ -61,6 +65,7 @@ class Mixture:
     search: int | None = None
     temperature: float = 2.0
     delayed: bool = True
+    surrogate: bool | None = None
 
     def __post_init__(self) -> None:
         for name, weight in (self.weights or {}).items():
@@ -81,6 +86,10 @@ class Mixture:
     def compile(self, problem: Problem) -> Moves:
         """Settings for the compiled kernels before anything is learnt."""
         k = problem.n_terms
+        if self.surrogate and problem.data.glm.family in (0, OWN):
+            raise InputError(
+                "surrogate=True is for binomial, Poisson and gamma responses, whose fits take time; leave it out."
+            )
         weights = self._weights(None)
         threshold, alias = alias_table(np.ones(k))
         partner, cdf, ratio = partner_tables(problem.data.gram, problem.data.first)

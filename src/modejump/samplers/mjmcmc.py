@@ -23,13 +23,14 @@ from modejump.samplers.runner import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.scout import prime_scout, scout
 from modejump.samplers.snapshot import Reader, Snapshot, part_of, read_store, store_arrays, under
+from modejump.samplers.surrogate import adopt_surrogate, evaluated, worth_it
 
 # Warm-up learns the flip weights in so many rounds.
 WARMUP_ROUNDS = 8
 # Share of a budget in seconds that goes to warm-up.
 WARMUP_SHARE = 0.2
 # What warm-up learns about the moves.
-_LEARNT = ("cumulative", "threshold", "alias")
+_LEARNT = ("cumulative", "threshold", "alias", "surrogate")
 
 
 def mjmcmc(
@@ -55,7 +56,8 @@ def mjmcmc(
     budget : Budget, optional
         How long to run.
     workers : int
-        Threads. Budgets by size or precision give the same result for any number.
+        Threads. Budgets by size or precision give the same result for any number. Where there are more than chains,
+        those to spare share the rows of long tables.
     seed : int or SeedSequence
         Each chain gets its own stream spawned from it.
     mixture : Mixture, optional
@@ -76,8 +78,9 @@ def mjmcmc(
     budget = budget or Budget()
     root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
-    runners = [Runner(problem, s, memory, FIRST_BATCH) for s in root.spawn(chains)]
     crew = crew or Crew(workers)
+    threads = max(1, workers // chains)
+    runners = [Runner(problem, s, memory, FIRST_BATCH, threads) for s in root.spawn(chains)]
     driver = _Driver(problem, runners, budget, mixture or Mixture(), crew, progress, checkpoint or NoCheckpoint())
     return driver.run()
 
@@ -106,10 +109,11 @@ class _Driver:
         self.budget = budget
         self.mixture = mixture
         self.crew = crew
-        self.progress = progress or (lambda done, total, note: None)
+        self.progress = progress
         self.notes: list[str] = []
         self.finished = True
         self.warmup_steps = 0
+        self.fits = 0.0
         self.scouted: ModelStore | None = None
 
     def run(self) -> SamplerResult:
@@ -141,29 +145,41 @@ class _Driver:
             if done is None:
                 return moves, begun + Reader(self.checkpoint.saved.arrays).number("warmed")
         elif self.budget.warmup == 0:
-            return moves, time.perf_counter()
+            return self._judged(moves, None), time.perf_counter()
         else:
-            self.scouted = scout(self.problem, self.budget, len(self.runners))
+            self.scouted = scout(
+                self.problem, self.budget, len(self.runners), len(self.runners) * self.runners[0].threads
+            )
+            moves = self._judged(moves, None)
             # The scout's estimate counts as one round.
             learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms), 0
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
         for i in range(done, WARMUP_ROUNDS):
             moves = self._adapted(moves, learnt)
+            before = evaluated(self.runners)
             if seconds is not None:
                 until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
                 shares, steps = timed_pieces(partial(self._warm, moves), until, self.crew.pace.short)
             else:
                 shares, steps = self._warm(moves, per_round), per_round
             self.warmup_steps += steps * len(self.runners)
+            self.fits = (evaluated(self.runners) - before) / max(1, steps * len(self.runners))
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
-            self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
-            self._keep(moves, begun, {"round": i + 1}, {"learnt": learnt})
-        moves = self._adapted(moves, learnt)
+            if self.progress:
+                self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
+            self._keep(moves, begun, {"round": i + 1}, {"learnt": learnt, "fits": np.array(self.fits)})
+        moves = self._judged(self._adapted(moves, learnt), self.fits)
         for r in self.runners:
             r.forget_warmup()
         return moves, time.perf_counter()
+
+    def _judged(self, moves: Moves, fits: float | None) -> Moves:
+        """The same moves, judged by a surrogate first where that is worth its time."""
+        if moves.surrogate[0] > 0.0 or not worth_it(self.problem, self.mixture.surrogate, fits):
+            return moves
+        return adopt_surrogate(self.problem, self.scouted, self.runners, moves)
 
     def _keep(self, moves: Moves, begun: float, state: dict[str, Any], arrays: Snapshot) -> None:
         """A checkpoint, where it is time for one."""
@@ -189,8 +205,11 @@ class _Driver:
         alias = reader.like("alias", moves.alias, (0, terms))
         cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
         moves = moves._replace(cumulative=cumulative, threshold=threshold, alias=alias)
+        if reader.like("surrogate", moves.surrogate)[0] > 0.0:
+            moves = adopt_surrogate(self.problem, self.scouted, self.runners, moves, fresh=False)
         if "round" not in saved.state:
             return moves, np.zeros(0), None
+        self.fits = reader.number("fits")
         return moves, reader.array("learnt", np.float64, (terms,)), whole_number(saved, "round", 0, WARMUP_ROUNDS + 1)
 
     def _warm(self, moves: Moves, steps: int) -> list[np.ndarray]:

@@ -10,14 +10,17 @@ from modejump.features.expression import Feature
 from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES
 from modejump.kernels.store import COUNT
+from modejump.samplers.draws import counted_draws
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery
-from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from
+from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from, leading
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.search import Finished
 
+# The best models stand for the posterior where they were visited in this share of the steps.
+HELD = 0.95
 Counted = dict[frozenset[Feature], tuple[float, int, int]]
 
 
@@ -77,6 +80,17 @@ def _guest_models(chains: Sequence[ReversibleChain]) -> Counted:
             _, before, visitors = found.get(model, (value, 0, 0))
             found[model] = (value, before + visits, visitors + (visits > 0))
     return found
+
+
+def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], counted: Counted) -> Laws:
+    """Laws of the best models; where most steps were in models that no table holds, draws stand for those."""
+    collected = {model: value for model, (value, _, _) in counted.items()}
+    steps = float(np.sum([c.chain.record.sizes for c in chains]))
+    held = sum(counted[model][1] for model, _ in leading(collected, problem.x.shape[1]))
+    drawn = counted_draws(chains) if held < HELD * steps else {}
+    features = sorted({f for model in [*counted, *drawn] for f in model})
+    counts = {model: (visits, visitors) for model, (_, visits, visitors) in counted.items()}
+    return laws_from(problem, collected, chains[0].alphas_of(features), counts, drawn)
 
 
 def _law_index(laws: Laws) -> dict[Feature, int]:
@@ -155,20 +169,13 @@ def discovery_from(
         What the user should know.
     """
     evaluated = _Evaluated(chains, collected)
-    leading = evaluated.leading()
-    features = sorted({f for model in leading for f in model})
-    laws = laws_from(
-        problem,
-        {model: value for model, (value, _, _) in leading.items()},
-        chains[0].alphas_of(features),
-        {model: (visits, visitors) for model, (_, visits, visitors) in leading.items()},
-    )
+    laws = _laws(problem, chains, evaluated.leading())
+    steps = int(np.sum([c.chain.record.sizes for c in chains]))
     index = _law_index(laws)
     renormalised = np.zeros(len(laws.features))
     for f, p in evaluated.renormalised().items():
         if f in index:
             renormalised[index[f]] += p
-    steps = int(np.sum([c.chain.record.sizes for c in chains]))
     tried = np.sum([c.chain.record.tried for c in chains], axis=0)
     held, table = int(laws.models.visits.sum()), laws.models
     shared = evaluated.shared_visits() - int(table.visits[table.chains >= 2].sum())

@@ -14,6 +14,12 @@ from modejump.kernels.population_moves import POPULATION_MOVES, Recalled, index_
 from modejump.kernels.rng import alias_table
 from modejump.samplers.snapshot import Reader
 
+# Models that a chain may recall: so many of the best at most, and none so far below the best.
+RECALLED = 1000
+RECALL_SPAN = 10.0
+# They are drawn by this power of their posterior: a little flatter, so that none is hard to leave.
+RECALL_POWER = 0.9
+
 
 def _is_number(value: object) -> bool:
     """Whether something is a finite number."""
@@ -150,3 +156,35 @@ class Library:
 
     features: tuple[Feature, ...]
     importance: np.ndarray
+
+
+def recall_list(
+    library: Library, models: Mapping[frozenset[Feature], float], zobrist: np.ndarray, width: int
+) -> Recalled | None:
+    """The list of models to recall: the best of those inside the library; None where there is none.
+
+    Parameters
+    ----------
+    library : Library
+        The frozen features.
+    models : mapping
+        Models with their log posterior.
+    zobrist : ndarray of uint64
+        Keys of the places.
+    width : int
+        Words of a model.
+    """
+    position = {f: i for i, f in enumerate(library.features)}
+    inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
+    inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    if not inside:
+        return None
+    top = inside[0][1]
+    inside = [(m, v) for m, v in inside[:RECALLED] if v > top - RECALL_SPAN]
+    words, hashes = np.zeros((len(inside), width), np.uint64), np.zeros(len(inside), np.uint64)
+    for row, (model, _) in enumerate(inside):
+        for f in model:
+            words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
+            hashes[row] ^= zobrist[position[f]]
+    weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
+    return list_of(words, hashes, weight / weight.sum())

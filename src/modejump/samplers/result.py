@@ -26,6 +26,9 @@ class ModelTable:
         Rank in the order of first evaluation: the scout's models, then each chain's.
     chains : ndarray of int64, shape (m,)
         How many chains visited the model while sampling; zeros where nobody counted, as after enumeration.
+    draws : ndarray of int64, shape (m,)
+        How often the model is among evenly spaced draws from the chains, where the posterior is spread over more models
+        than the table holds; zeros elsewhere.
     """
 
     words: np.ndarray
@@ -33,10 +36,12 @@ class ModelTable:
     visits: np.ndarray
     first_seen: np.ndarray
     chains: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    draws: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
-        if len(self.chains) == 0:
-            object.__setattr__(self, "chains", np.zeros(len(self), np.int64))
+        for name in ("chains", "draws"):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, np.zeros(len(self), np.int64))
 
     def __len__(self) -> int:
         return len(self.log_posterior)

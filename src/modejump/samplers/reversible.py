@@ -33,11 +33,12 @@ from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import COUNT as STORED
 from modejump.kernels.store import bytes_per_model, new_store
 from modejump.samplers import feature_snapshot as kept
+from modejump.samplers.draws import Draw, draw_arrays, draw_of, halved_draws, read_draws
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
-from modejump.samplers.populations import Library, Populations, list_of, no_list, read_list
+from modejump.samplers.populations import Library, Populations, no_list, read_list, recall_list
 from modejump.samplers.runner import MAX_BATCHES, MOST_CAPACITY, forget_visits, halved, with_larger_store
 from modejump.samplers.snapshot import (
     Reader,
@@ -61,11 +62,6 @@ GUEST_MODELS = 20_000
 # Share of flips that try the places of guests.
 GUEST_SHARE = 0.15
 MOST_COLUMNS = 4096
-# Models that a chain may recall: so many of the best at most, and none so far below the best.
-RECALLED = 1000
-RECALL_SPAN = 10.0
-# They are drawn by this power of their posterior: a little flatter, so that none is hard to leave.
-RECALL_POWER = 0.9
 KERNEL_WEIGHTS = {
     "flip": 0.50,
     "multi": 0.19,
@@ -126,6 +122,7 @@ class ReversibleChain(FeatureTable):
         self.batch = 0
         self.means: list[np.ndarray] = []
         self.stays: list[dict[Feature, float]] = []
+        self.draws: list[Draw] = []
         self._pending: dict[Feature, float] = {}
         self.guest_models: dict[frozenset[Feature], tuple[float, int]] = {}
         self.forgotten = 0
@@ -280,6 +277,7 @@ class ReversibleChain(FeatureTable):
             inside = self.chain.record.inside
             self.means.append(inside[: len(self.library.features)] / self.batch)
             self.stays.append(self._pending)
+            self.draws.append(draw_of(self))
             self._pending = {}
             inside[:] = 0.0
             if len(self.means) == MAX_BATCHES:
@@ -295,6 +293,7 @@ class ReversibleChain(FeatureTable):
                 both[f] = both.get(f, 0.0) + steps
             merged.append(both)
         self.stays = merged
+        self.draws = halved_draws(self.draws, len(merged))
         self.batch *= 2
 
     def warm_up(self, steps: int) -> np.ndarray:
@@ -313,20 +312,8 @@ class ReversibleChain(FeatureTable):
 
     def recall(self, models: Collected) -> None:
         """Freeze the list of models that the chain may recall: the best of those inside the library."""
-        position = {f: i for i, f in enumerate(self.library.features)}
-        inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
-        inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
-        top = inside[0][1] if inside else 0.0
-        inside = [(m, v) for m, v in inside[:RECALLED] if v > top - RECALL_SPAN]
-        words = np.zeros((len(inside), self.chain.store.words.shape[1]), np.uint64)
-        hashes = np.zeros(len(inside), np.uint64)
-        for row, (model, _) in enumerate(inside):
-            for f in model:
-                words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
-                hashes[row] ^= self.data.zobrist[position[f]]
-        if inside:
-            weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
-            listed = list_of(words, hashes, weight / weight.sum())
+        listed = recall_list(self.library, models, self.data.zobrist, self.chain.store.words.shape[1])
+        if listed is not None:
             self.between = self.between._replace(recalled=listed)
 
     def forget_warmup(self) -> None:
@@ -398,6 +385,14 @@ class ReversibleChain(FeatureTable):
         best = np.argsort(-values, kind="stable")[:count]
         return {self.model_of(words[m]): float(values[m]) for m in best}
 
+    def best_library_model(self) -> Collected:
+        """The best model inside the library that was met before the present population; quickly."""
+        values = self.chain.store.log_posterior[: int(self.guests.num[MARK])]
+        if not len(values):
+            return {}
+        m = int(np.argmax(values))
+        return {self.model_of(self.chain.store.words[m, : self.first // 64]): float(values[m])}
+
     def model_of(self, words: np.ndarray) -> frozenset[Feature]:
         """The features of a model inside the library."""
         members = [64 * w + b for w, word in enumerate(words.tolist()) for b in range(64) if (word >> b) & 1]
@@ -438,6 +433,7 @@ class ReversibleChain(FeatureTable):
         # Named first, so that the numbers are given before the texts are written.
         models = kept.counted_arrays(self.guest_models, numbers)
         stays = kept.stay_arrays([*self.stays, self._pending], numbers)
+        draws = draw_arrays(self.draws, numbers)
         return (
             under("chain", chain_arrays(self.chain))
             | under("arena", kept.arena_arrays(self.arena, *self.frozen))
@@ -446,6 +442,7 @@ class ReversibleChain(FeatureTable):
             | under("between", flatten(self.between, ("cumulative", "generated", "rho", "include", "slots")))
             | under("guest_models", models)
             | under("stays", stays)
+            | under("draws", draws)
             | batch_arrays(self.batch, self.means, len(self.library.features))
             | {"boost": self.guests.boost.copy(), "guests": self.guests.num.copy(), "start": self.start.copy()}
             | {"threshold": self.moves.threshold.copy(), "alias": self.moves.alias.copy()}
@@ -465,6 +462,8 @@ class ReversibleChain(FeatureTable):
         )
         most = max(self.max_models, MOST_CAPACITY)
         self.chain = read_chain(reader.under("chain"), self.chain, self.data.glm, most, len(self.chain.state.cols))
+        outside = kept.places_outside(len(self.library.features), self.first)
+        reader.need(not (self.chain.store.words[:, : len(outside)] & outside).any(), "chain/store/words")
         kept.fill_archive(reader.under("archive"), self.archive, int(self.arena.num[COUNT]))
         self.batch, self.means = read_batches(reader, MAX_BATCHES, len(self.library.features))
         reader.into("start", self.start, (0, 2))
@@ -490,9 +489,11 @@ class ReversibleChain(FeatureTable):
         reader.need(before <= num[ARENA_MARK] <= self.arena.num[COUNT], "guests")
         reader.need(self.frozen[1] <= num[CHILD_MARK] <= self.arena.num[CHILDREN], "guests")
         reader.into("boost", self.guests.boost)
-        features = kept.read_features(reader, "features", self.problem.names)
+        features = kept.read_features(reader, "features", self.problem.names, self.problem.space)
         self.guest_models = kept.read_counted(reader.under("guest_models"), features)
         stays = kept.read_stays(reader.under("stays"), features)
         reader.need(len(stays) == len(self.means) + 1, "stays")
         *self.stays, self._pending = stays
+        self.draws = read_draws(reader.under("draws"), features)
+        reader.need(len(self.draws) == len(self.means), "draws")
         self.forgotten = reader.whole("forgotten", 0, 1 << 62)

@@ -22,8 +22,8 @@ from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import Collected, laws_of
 from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
 from modejump.samplers.outcome import batch_means, discovery_from
-from modejump.samplers.populations import Library, Populations
-from modejump.samplers.reversible import RECALLED, ReversibleChain
+from modejump.samplers.populations import RECALLED, Library, Populations
+from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.search import STEPS as SEARCH_STEPS
@@ -148,7 +148,7 @@ class _Driver:
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
         self.seeds = sampling_root.spawn(int(np.clip(fit, min(chains, 2), chains)))
         self.start_seed = start_root
-        self.progress = progress or (lambda done, total, note: None)
+        self.progress = progress
         self.chains: list[ReversibleChain] = []
         self.collected: Collected = {}
         self.outcomes: list[Finished] = []
@@ -253,12 +253,12 @@ class _Driver:
 
     def _resume(self, saved: Saved) -> None:
         """Take over what an earlier run knew, and learn on or sample on."""
-        reader, names = Reader(saved.arrays), self.problem.names
+        reader, names, space = Reader(saved.arrays), self.problem.names, self.problem.space
         counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
-        self.collected = read_collected(reader.under("collected"), names)
+        self.collected = read_collected(reader.under("collected"), names, space)
         self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
-        features = read_features(reader, "library", names)
+        features = read_features(reader, "library", names, space)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
@@ -276,7 +276,7 @@ class _Driver:
         """The best model so far, in words."""
         found = dict(self._known_best)
         for chain in self.chains:
-            found |= chain.best_library_models(1)
+            found |= chain.best_library_model()
         best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
         return in_words(best)
 
@@ -298,7 +298,7 @@ class _Driver:
             memory=self.budget.memory,
             crew=self.crew,
             steps=search_steps,
-            progress=lambda done, total, note: self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}"),
+            progress=None if self.progress is None else self._tell_search,
             checkpoint=self.checkpoint,
             save=lambda state, arrays: self._save({"phase": "search", **state}, arrays),
         )
@@ -308,6 +308,10 @@ class _Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
+
+    def _tell_search(self, done: float, total: float, note: str) -> None:
+        if self.progress:
+            self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}")
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
@@ -352,7 +356,8 @@ class _Driver:
             if i < ROUNDS - 1 and self._has_time() and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
-            self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+            if self.progress:
+                self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
             if self.checkpoint.due():
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})

@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from modejump.kernels.chain import DONE, WANT_STORE, Chain, new_record, run
+from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_record, run
 from modejump.kernels.moves import MAX_FLIPS, Moves
 from modejump.kernels.rng import new_stream
 from modejump.kernels.state import ENTRY, new_state, new_work, transfer
 from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
-from modejump.likelihoods.glm import Glm
-from modejump.problem import Problem
+from modejump.likelihoods.glm import ANSWERED, COLUMNS, MAY_ASK, STAGE, Glm
+from modejump.likelihoods.threads import fit_columns_by_parts, is_long
+from modejump.problem import Problem, ProblemData
 from modejump.samplers.snapshot import Reader, Snapshot, batch_arrays, chain_arrays, read_batches, read_chain
 
 # Neighbouring batches are merged, two and two, when there are so many.
@@ -51,6 +52,19 @@ def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
         np.zeros(k, np.int64),
         np.zeros(MAX_FLIPS, np.int64),
     )
+
+
+def may_ask(chain: Chain, data: ProblemData) -> None:
+    """Let the kernels ask for fits of long tables, whose rows threads can share."""
+    chain.work.glm.asking[MAY_ASK] = is_long(data.glm)
+
+
+def answer(chain: Chain, data: ProblemData, threads: int) -> None:
+    """Make the fit that was asked for."""
+    work = chain.work.glm
+    cols = work.asked[: work.asking[COLUMNS]].copy()
+    work.answer[0] = fit_columns_by_parts(data.glm, work, cols, data.code, data.par, data.n, threads)
+    work.asking[STAGE] = ANSWERED
 
 
 def with_more_room(chain: Chain, glm: Glm) -> Chain:
@@ -109,10 +123,15 @@ class Runner:
         Bytes for the chain's cache of models.
     batch : int
         Steps in the first batches.
+    threads : int
+        Threads that share the rows of a long table; the chain is the same for any number.
     """
 
-    def __init__(self, problem: Problem, seed: np.random.SeedSequence, memory: int, batch: int) -> None:
+    def __init__(
+        self, problem: Problem, seed: np.random.SeedSequence, memory: int, batch: int, threads: int = 1
+    ) -> None:
         self.data = problem.data
+        self.threads = threads
         self._made_with = {"memory": memory, "batch": batch}
         start_seed, stream_seed = seed.spawn(2)
         self.chain = new_chain(problem, new_stream(stream_seed), FIRST_CAPACITY)
@@ -136,11 +155,14 @@ class Runner:
         """Make exactly so many steps."""
         reserve = 2 * moves.search + 16
         while steps > 0:
+            may_ask(self.chain, self.data)
             done, reason = run(self.data, self.chain, moves, steps, reserve, self.start)
             steps -= done
             if reason == DONE:
                 break
-            if reason == WANT_STORE:
+            if reason == WANT_FIT:
+                answer(self.chain, self.data, self.threads)
+            elif reason == WANT_STORE:
                 self.chain, _ = with_larger_store(self.chain, self.max_models, reserve)
             else:
                 self.chain = with_more_room(self.chain, self.data.glm)

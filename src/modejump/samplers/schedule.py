@@ -17,9 +17,14 @@ FIRST_PIECE = 100
 # A wanted precision is checked first after so many batches, then whenever their steps have doubled.
 FIRST_CHECK = 64
 # Steps of each chain before the first report; then as many as the pace allows.
-FIRST_STEPS = 25_000
+PIECE_STEPS = 25_000
+# Chains wait for the slowest of them after each piece, so pieces grow with the steps made, up to so many seconds.
+PIECE_GROWTH = 16
+GOOD_SECONDS = 1.0
+# Longer models than this are cut in a line of progress.
+WIDEST = 60
 # Seconds between two looks at what takes time to say.
-TELL_EVERY = 1.0
+TELL_EVERY = 2.0
 
 Progress = Callable[[float, float, str], None]
 
@@ -42,6 +47,11 @@ def timed_pieces(
     return list(total / steps), steps
 
 
+def brief(text: str) -> str:
+    """A model for a line of progress."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
+
+
 class Schedule:
     """Runs batches of all chains until a budget is spent.
 
@@ -51,7 +61,7 @@ class Schedule:
         The chains, at the same number of batches of the same length.
     run : callable
         Makes every chain run so many batches.
-    progress : callable
+    progress : callable, optional
         Called with (done, total, note).
     begun_share : float
         Share of the progress that was there before sampling.
@@ -72,7 +82,7 @@ class Schedule:
         self,
         chains: Sequence[Batched],
         run: Callable[[int], None],
-        progress: Progress,
+        progress: Progress | None,
         begun_share: float,
         means: Callable[[], np.ndarray] | None = None,
         keep: Callable[[], None] | None = None,
@@ -109,6 +119,8 @@ class Schedule:
 
     def _report(self, done: float) -> None:
         """Progress of sampling: its rate so far, the largest R-hat, the best model."""
+        if self.progress is None:
+            return
         now = time.perf_counter()
         rate = (self.steps_done() - self._before) * len(self.chains) / max(now - self.began, 1e-9)
         if not self._words or now - self._told > TELL_EVERY:
@@ -122,23 +134,24 @@ class Schedule:
         few = min(len(m) for m in means)
         r_hat = split_r_hat(np.array([m[:few] for m in means]), self.chains[0].batch) if few > 1 else np.zeros(0)
         r_hat = r_hat[~np.isnan(r_hat)]
-        best = self.best()
+        best = brief(self.best())
         return (f", R-hat {r_hat.max():.3f}" if len(r_hat) else "") + (f", best: {best}" if best else "")
 
     def sample_steps(self, target: int, total: int) -> None:
         """Batches until each chain has made the target's number of steps."""
-        quick = FIRST_STEPS
+        piece = PIECE_STEPS
         while self.steps_done() < target:
             batch = self.chains[0].batch
             left = -(-(target - self.steps_done()) // batch)
             # Batches double their length when there are too many: not in the middle, or the target is overshot.
             room = MAX_BATCHES - len(self.chains[0].means)
-            count = max(1, min(left, room, quick // batch))
+            count = max(1, min(left, room, piece // batch))
             now = time.perf_counter()
             self.run(count)
             # Where the pieces end changes nothing but how soon the world hears of them.
             rate = count * batch / max(time.perf_counter() - now, 1e-9)
-            quick = int(min(self.pace.steps, self.pace.seconds * rate))
+            grown = min(self.steps_done() // PIECE_GROWTH, GOOD_SECONDS * rate)
+            piece = int(max(min(self.pace.steps, self.pace.seconds * rate), grown))
             self._report(min(1.0, self.steps_done() / total))
             self.keep()
 

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from modejump.kernels.chain import DONE
+from modejump.kernels.chain import DONE, WANT_FIT
 from modejump.kernels.scout import expand
 from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, resize
 from modejump.problem import Problem
 from modejump.samplers.budget import DEFAULT_STEPS, Budget
-from modejump.samplers.runner import new_chain, with_more_room
+from modejump.samplers.runner import answer, may_ask, new_chain, with_more_room
 
 # The scout evaluates at most so many models,
 MOST_MODELS = 2**20
@@ -29,7 +29,7 @@ def prime_scout(problem: Problem) -> None:
     expand(problem.data, chain, np.zeros(1, np.int64), np.zeros(2, np.int64), start, 0)
 
 
-def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
+def scout(problem: Problem, budget: Budget, chains: int, threads: int = 1) -> ModelStore:
     """Expand the model space from the empty model, best first.
 
     Parameters
@@ -40,6 +40,8 @@ def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
         Sets how many models are evaluated; the cache's memory bound counts too.
     chains : int
         How many chains will follow.
+    threads : int
+        Threads that share the rows of a long table; the result is the same for any number.
     """
     chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
     words = chain.store.words.shape[1]
@@ -55,8 +57,15 @@ def scout(problem: Problem, budget: Budget, chains: int) -> ModelStore:
     heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
     piece = min(wanted, _FIRST_PIECE)
     while True:
-        while expand(problem.data, chain, heap, heap_size, start, piece) != DONE:
-            chain = with_more_room(chain, problem.data.glm)
+        while True:
+            may_ask(chain, problem.data)
+            reason = expand(problem.data, chain, heap, heap_size, start, piece)
+            if reason == DONE:
+                break
+            if reason == WANT_FIT:
+                answer(chain, problem.data, threads)
+            else:
+                chain = with_more_room(chain, problem.data.glm)
         if int(chain.store.num[COUNT]) < piece or piece >= wanted or time.perf_counter() > until:
             return chain.store
         piece = min(wanted, 2 * piece)

@@ -20,17 +20,16 @@ from modejump.samplers.feature_snapshot import alpha_arrays, collected_arrays, r
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.laws import Collected
+from modejump.samplers.schedule import Progress, brief
 from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
 
 STEPS = 300
 PATIENCE = 30
-# Populations between two looks at the clock, at first; where they take less than this many seconds, more.
+# Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
 _ROUND_SECONDS = 0.1
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.2
-
-Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +72,11 @@ class Finished:
         )
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, names: Sequence[str]) -> Finished:
+    def from_snapshot(cls, snapshot: Snapshot, problem: FeatureProblem) -> Finished:
         """What a snapshot was taken of."""
-        reader = Reader(snapshot)
-        collected, alphas = read_collected(reader.under("collected"), names), read_alphas(reader.under("alphas"), names)
+        reader, names, space = Reader(snapshot), problem.names, problem.space
+        collected = read_collected(reader.under("collected"), names, space)
+        alphas = read_alphas(reader.under("alphas"), names, space)
         counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
         return cls.from_counts(counts, reader.number("best"), collected, alphas)
 
@@ -122,8 +122,11 @@ def rounds(chain: GeneticChain, populations: int, share: float | None, began: fl
         now = time.perf_counter()
         done += count if share is not None else min(count, populations - done)
         chain.run_to(done)
-        if time.perf_counter() - now < _ROUND_SECONDS / 2 and share is None:
+        took = time.perf_counter() - now
+        if took < _ROUND_SECONDS / 2 and share is None:
             count *= 2
+        elif took > 10 * _ROUND_SECONDS:
+            count = max(1, count // 2)
         yield done
 
 
@@ -320,7 +323,7 @@ class Search:
             share = back.populations / self.populations if self.share is None else back.spent / self.share
             self._active[index] = min(share, 1.0)
         else:
-            self.finished[index] = Finished.from_snapshot(back.finished, self.problem.names)
+            self.finished[index] = Finished.from_snapshot(back.finished, self.problem)
             self.waiting.pop(index, None)
             self._active.pop(index, None)
         self._report()
@@ -355,7 +358,7 @@ class Search:
         rate = sum(self._made.values()) / max(self._told - self._began, 1e-9)
         note = f"{len(self.finished)} of {len(self.seeds)} chains, {rate:.0f} populations/s"
         done = len(self.finished) + sum(self._active.values())
-        self.progress(done, len(self.seeds), f"{note}, best: {self._best[1]}" if self._best[1] else note)
+        self.progress(done, len(self.seeds), f"{note}, best: {brief(self._best[1])}" if self._best[1] else note)
 
     def _arrays(self) -> Snapshot:
         flat: Snapshot = {}
@@ -372,7 +375,7 @@ class Search:
             numbers = state.get(name)
             reader.need(isinstance(numbers, list) and all(n in range(len(self.seeds)) for n in numbers), name)
         for index in state["finished"]:
-            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem.names)
+            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem)
         self.waiting = {index: part_of(arrays, f"running-{index}") for index in state["running"]}
 
 

@@ -23,7 +23,7 @@ from modejump.likelihoods.glm import Glm
 Snapshot = dict[str, np.ndarray]
 
 # Scratch rows of a fit, as long as the data are.
-_SCRATCH = ("columns", "own")
+_SCRATCH = ("columns", "own", "pair", "asked", "asking", "answer")
 
 
 def under(prefix: str, part: Mapping[str, np.ndarray]) -> Snapshot:
