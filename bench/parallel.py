@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import joblib
 import numpy as np
 
 from bench.genetic import planets_problem
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines, timed
 from bench.problems import gauss
+from modejump.estimators.crews import crew_for
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.snapshot import Snapshot
+
+# Who works on the chains, by joblib's name.
+WORKERS = {"one": "sequential", "two threads": "threading", "two processes": "loky"}
 
 
 @dataclass(frozen=True)
@@ -81,22 +86,27 @@ def lines(row: int, size: Size) -> Iterator[Line | Note]:
 
 
 def _worker_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
-    results: dict[int, SamplerResult] = {}
-    sampling: dict[int, list[float]] = {1: [], 2: []}
+    results: dict[str, SamplerResult] = {}
+    sampling: dict[str, list[float]] = {workers: [] for workers in WORKERS}
 
-    def work(repetition: int, workers: int) -> Pace:
-        found, clock = timed(lambda: sampler(workers=workers))
+    def work(repetition: int, workers: str) -> Pace:
+        with joblib.parallel_config(backend=WORKERS[workers], n_jobs=2):
+            crew = crew_for(1 if workers == "one" else 2)
+            found, clock = timed(lambda: sampler(crew=crew))
         results[workers] = found
         sampling[workers].append(found.seconds)
         return Pace(found.steps, clock)
 
-    found, _ = interleave({"one": partial(work, workers=1), "two": partial(work, workers=2)}, size.repetitions)
-    what = f"{name}, {size.chains} chains, two workers"
-    yield from rate_lines(row, what, "steps", found["two"], found["one"], "one worker")
-    one, two = Series.of(sampling[1]), Series.of(sampling[2])
-    yield Line(row, f"{what}, sampling alone", "wall s", two, one, "one worker", less=True)
-    if not _same(results[1], results[2]):
-        yield Note(row, f"{name}: two workers gave another result than one.")
+    found, _ = interleave({workers: partial(work, workers=workers) for workers in WORKERS}, size.repetitions)
+    for two in ("two threads", "two processes"):
+        what = f"{name}, {size.chains} chains, {two}"
+        by_cpu, by_wall = rate_lines(row, what, "steps", found[two], found["one"], "one worker")
+        # The CPU time of other processes is not counted.
+        yield from (by_wall,) if two == "two processes" else (by_cpu, by_wall)
+        ours, theirs = Series.of(sampling[two]), Series.of(sampling["one"])
+        yield Line(row, f"{what}, sampling alone", "wall s", ours, theirs, "one worker", less=True)
+        if not _same(results["one"], results[two]):
+            yield Note(row, f"{name}: {two} gave another result than one.")
 
 
 def _cost_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
