@@ -50,7 +50,8 @@ STORED_MODELS = 1_000_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
 # Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in ("gram", "table", "prior", "columns", "glm"))
+_OTHER_DATA = ("gram", "rank", "table", "prior", "columns", "glm")
+_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in _OTHER_DATA)
 
 
 def save_run(
@@ -357,6 +358,7 @@ def rowless_like(
     max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
     data = old._replace(
         gram=gram,
+        rank=gram,
         corr=corr,
         first=np.arange(p + 1, dtype=np.int64),
         max_cols=max_cols,
