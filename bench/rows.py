@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench import chunked, genetic, parallel, reversible
+from bench import chunked, genetic, large, logistic, parallel, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Plain
@@ -56,6 +56,8 @@ class Scale:
     chunk_rows: int = 20_000_000
     reversible: reversible.Size = reversible.Size()
     parallel: parallel.Size = parallel.Size()
+    long: int = 1_000_000
+    logistic: logistic.Size = logistic.Size()
 
 
 FULL = Scale()
@@ -75,6 +77,8 @@ QUICK = Scale(
     chunk_rows=500_000,
     reversible=reversible.Size(2, chains=2, seconds=0.1, search=100, reference=100_000, populations=500),
     parallel=parallel.Size(1, 8, 20, 200_000, 50_000, seconds=4.0, every=1.0),
+    long=50_000,
+    logistic=logistic.Size(1, 1, 1000, 12, 2000),
 )
 
 
@@ -368,6 +372,16 @@ def row_chunks(bench: Bench) -> Outcome:
     yield from chunked.lines(13, bench.scale.chunk_rows, min(bench.scale.repetitions, 3))
 
 
+def row_long(bench: Bench) -> Outcome:
+    """14. A long table of yes and no, 20 columns: one fit against a plain compiled loop, and memory"""
+    yield from large.lines(14, bench.scale.long, bench.scale.repetitions)
+
+
+def row_logistic(bench: Bench) -> Outcome:
+    """15. Logistic regressions: all models, mass of the first models met, and what the surrogate of fits is worth"""
+    yield from logistic.lines(15, bench.scale.logistic)
+
+
 ROWS: dict[int, Callable[[Bench], Outcome]] = {
     1: row_enumeration,
     2: row_steps,
@@ -382,4 +396,6 @@ ROWS: dict[int, Callable[[Bench], Outcome]] = {
     11: row_reversible,
     12: row_parallel,
     13: row_chunks,
+    14: row_long,
+    15: row_logistic,
 }

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import dying
 import joblib
 import numba
@@ -53,7 +54,7 @@ def table() -> tuple[np.ndarray, np.ndarray]:
     return x, 2.0 * x[:, 0] * x[:, 1] - x[:, 2] + np.random.default_rng(8).normal(size=60)
 
 
-def fit(algorithm: str, jobs: int, **options: Any) -> Any:
+def fit(algorithm: str, jobs: int | None, **options: Any) -> Any:
     """A short fit."""
     x, y = table()
     common = {"algorithm": algorithm, "chains": 3, "random_state": 4, "n_jobs": jobs, "progress": False}
@@ -96,6 +97,7 @@ def on(backend: str, request: pytest.FixtureRequest) -> Any:
     """The context in which fits use a backend; its cluster is started where it needs one."""
     if backend == "dask":
         request.getfixturevalue("cluster")
+        return joblib.parallel_config(backend="dask")
     return contextlib.nullcontext() if backend == "threads" else joblib.parallel_config(backend=backend, n_jobs=2)
 
 
@@ -110,7 +112,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_one_answer_for_all_workers(algorithm: str, backend: str, request: pytest.FixtureRequest) -> None:
     with on(backend, request):
-        assert_same(alone(algorithm), fit(algorithm, 2))
+        assert_same(alone(algorithm), fit(algorithm, 2 if backend == "threads" else None))
 
 
 @pytest.fixture
@@ -403,10 +405,13 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     joblib_of_ray = pytest.importorskip("ray.util.joblib", reason="the extra ray is not installed")
+    # Ray's workers do not know where the tests are.
+    cloudpickle.register_pickle_by_value(dying)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     joblib_of_ray.register_ray()
     yield
     ray.shutdown()
+    cloudpickle.unregister_pickle_by_value(dying)
 
 
 @pytest.mark.full

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bench import __main__ as command
-from bench import genetic, instructions, parallel, problems, reversible, rows, table
+from bench import genetic, instructions, logistic, parallel, problems, reversible, rows, table
 from bench.adapters import r as r_adapter
 from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
 from bench.adapters.plain import Metropolis, Plain
@@ -40,6 +40,8 @@ TINY = rows.Scale(
     fresh=(),
     wide=(20, 50),
     chunk_rows=3000,
+    long=2000,
+    logistic=logistic.Size(1, 1, 100, 8, 2000),
 )
 SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
@@ -413,6 +415,20 @@ def test_unknown_rows_are_refused() -> None:
     done = subprocess.run([sys.executable, "-m", "bench", "--rows", asked], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
     assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in done.stderr
+
+
+def test_row_14_compares_fits_with_a_plain_loop(bench: rows.Bench) -> None:
+    *lines, memory = lines_of(rows.row_long(bench))
+    assert [line.who.split(" of ")[-1] for line in lines] == ["a plain loop"] * 2
+    assert memory.unit == "MiB"
+
+
+def test_row_15_enumerates_captures_and_compares(bench: rows.Bench, shared: Path) -> None:
+    lines = lines_of(rows.row_logistic(bench))
+    assert [line.unit for line in lines] == ["models/CPU s", "wall s", "CPU s", "mass", "mass", *["draws/CPU s"] * 2]
+    for line in lines[3:5]:
+        assert line.theirs is not None
+        assert 0.0 < line.ours.mean <= line.theirs.mean + 1e-9 <= 1.0 + 2e-9
 
 
 def test_populations_are_timed_on_a_search_that_runs() -> None:

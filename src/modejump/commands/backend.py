@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +74,19 @@ def _no_answer(backend: str, scheduler: str, error: BaseException) -> InputError
 
 
 @contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let processes that are started now never hear of an interrupt, which is for this process to answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
 def _dask_client(scheduler: str | None, count: int) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
@@ -80,7 +95,8 @@ def _dask_client(scheduler: str | None, count: int) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         if scheduler is None:
             workers = joblib.cpu_count() if count < 1 else count
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+            with _uninterrupted():
+                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
             client = stack.enter_context(Client(stack.enter_context(cluster)))
         else:
             try:

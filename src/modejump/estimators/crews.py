@@ -15,6 +15,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import threading
 import uuid
 import warnings
 from collections import OrderedDict
@@ -44,6 +45,7 @@ _ALIGNED = 64
 # Of this process, as a worker: problems used last, and parcels that were brought before they were asked for.
 _known: OrderedDict[str, Any] = OrderedDict()
 _MOST_KNOWN = 2
+_lock = threading.Lock()
 parcels: dict[str, bytes] = {}
 
 
@@ -185,13 +187,10 @@ def delivered(problem: Any, key: str, backend: Any) -> Iterator[Where]:
     """Bring a problem to where the workers of a backend find it."""
     chunks, kind = pack(problem), type(backend).__name__
     if kind == "DaskDistributedBackend":
-        from modejump.estimators.dask_parcels import Bringer
+        from modejump.estimators.dask_parcels import brought
 
-        backend.client.register_plugin(Bringer(key, b"".join(chunks)), name=key)
-        try:
+        with brought(backend.client, key, b"".join(chunks)):
             yield Brought(key)
-        finally:
-            backend.client.unregister_worker_plugin(key)
     elif kind == "RayBackend":
         import ray
 
@@ -219,14 +218,26 @@ class Refusal(NamedTuple):
     error: Exception
 
 
+def _unpacked_there(where: Where) -> Any:
+    try:
+        return unpack(where.fetch())
+    except (ImportError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"a worker cannot make the problem again ({reason}); install there what your functions import."
+        ) from error
+
+
 def carry_out(number: int, key: str, where: Where, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[int, Any]:
     """Do one piece of work as a worker; its number and its result."""
     try:
-        problem = _known.get(key)
-        if problem is None:
-            problem = _known[key] = unpack(where.fetch())
-            while len(_known) > _MOST_KNOWN:
-                _known.popitem(last=False)
+        # Threads of one worker that need the same problem unpack it once.
+        with _lock:
+            problem = _known.get(key)
+            if problem is None:
+                problem = _known[key] = _unpacked_there(where)
+                while len(_known) > _MOST_KNOWN:
+                    _known.popitem(last=False)
         return number, work(problem, *args)
     except InputError as error:
         return number, Refusal(error)
@@ -262,6 +273,9 @@ class JoblibCrew(Remote):
 
     def begin(self, problem: Any) -> None:
         """Bring the problem to where the workers find it."""
+        # Where a run ends early joblib wonders at the pieces under way.
+        self._open.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", ".* still being processed by the workers .*", UserWarning)
         self._where = self._open.enter_context(delivered(problem, self.key, self.backend))
         # With one worker left joblib works here.
         _known[self.key] = problem
@@ -319,7 +333,4 @@ class JoblibCrew(Remote):
             yield from results
         finally:
             if by_and_by:
-                # Where a run ends early joblib wonders at the pieces under way.
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    results.close()
+                results.close()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+import dask
 from distributed import WorkerPlugin
 
 from modejump.estimators import crews
+
+# Dask warns of large tasks, and means those that carry data; a snapshot has to be with the scheduler, where it outlives
+# the worker.
+_LARGE = {"distributed.admin.large-graph-warning-threshold": "4GB"}
 
 
 class Bringer(WorkerPlugin):
@@ -30,3 +37,16 @@ class Bringer(WorkerPlugin):
     def teardown(self, worker: Any) -> None:
         """Forget the problem."""
         crews.forget(self.key)
+
+
+@contextlib.contextmanager
+def brought(client: Any, key: str, parcel: bytes) -> Iterator[None]:
+    """Have a parcel on all workers of a cluster, for the time being."""
+    with dask.config.set(_LARGE):
+        client.register_plugin(Bringer(key, parcel), name=key)
+        try:
+            yield
+        finally:
+            # Workers that an interrupt has ended have forgotten it already.
+            with contextlib.suppress(Exception):
+                client.unregister_worker_plugin(key)

@@ -236,12 +236,18 @@ def check_chains(chains: Any) -> int:
 
 
 def count_workers(n_jobs: Any) -> int:
-    """Number of threads, by joblib's rules for n_jobs."""
+    """Number of workers, by joblib's rules for n_jobs."""
     if n_jobs is not None and not _is_whole(n_jobs):
         raise InputError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if n_jobs == 0:
         raise InputError("n_jobs is 0, which means no worker at all; give 1 or more, or -1 for all cores.")
-    return int(joblib.effective_n_jobs(n_jobs))
+    try:
+        return int(joblib.effective_n_jobs(n_jobs))
+    except TimeoutError:
+        raise InputError(
+            "the cluster of joblib's active backend has no worker; start workers, or let joblib.parallel_config wait "
+            "longer (wait_for_workers_timeout)."
+        ) from None
 
 
 def draw_seed(random_state: Any) -> int:

@@ -14,6 +14,9 @@ from modejump.kernels.state import ILL, OVERFLOW, READY, RESID, column_count, ga
 from modejump.likelihoods.laplace import log_laplace
 from modejump.priors.codes import AIC, BIC, EB_LOCAL, JEFFREYS, G
 
+# The surrogate's log posterior counts this much: it errs, and the first stage should not refuse what the second takes.
+CAUTION = 0.7
+
 
 @kernel
 def _value(data, st, k, resid, total):
@@ -56,7 +59,7 @@ def _flipped_resid(data, st, work, flips, m):
 
 @kernel
 def surrogate_gain(data, st, work, flips, m, total):
-    """Difference of the surrogate's log posterior to the model that differs from the state's in these terms.
+    """Tempered difference of the surrogate's log posterior to the model that differs from the state's in these terms.
 
     The state is left as it was.
     """
@@ -73,4 +76,4 @@ def surrogate_gain(data, st, work, flips, m, total):
         there = _value(data, st, k, resid if resid > 0.0 else _canonical(data, st, work), total)
     for i in range(m - 1, -1, -1):
         toggle(data, st, flips[i])
-    return there - here
+    return CAUTION * (there - here)

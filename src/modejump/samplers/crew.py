@@ -11,6 +11,7 @@ have been given once; a snapshot goes there, and another one comes back.
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -132,6 +133,7 @@ class Remote(Crew):
 # Of this process, as a worker: a chain for each recipe used last, while nobody works with it.
 _idle: dict[tuple[int, bytes], tuple[Any, Any]] = {}
 _MOST_IDLE = 2
+_lock = threading.Lock()
 
 
 def work_on(
@@ -140,19 +142,22 @@ def work_on(
     """Make a chain, do a piece of work with it, and return its snapshot and the result."""
     key = (id(problem), pickle.dumps((kind, dict(recipe))))
     # The problem is kept with the chain: while it is there, no other one has its address.
-    _, chain = _idle.pop(key, (problem, None))
+    with _lock:
+        _, chain = _idle.pop(key, (problem, None))
     if chain is None:
         # Its random stream is in the snapshot.
         chain = kind(problem, seed=np.random.SeedSequence(0), **recipe)
     chain.restore(snapshot)
     result = work(chain)
     after = chain.snapshot()
-    _idle[key] = (problem, chain)
-    while len(_idle) > _MOST_IDLE:
-        _idle.pop(next(iter(_idle)), None)
+    with _lock:
+        _idle[key] = (problem, chain)
+        while len(_idle) > _MOST_IDLE:
+            del _idle[next(iter(_idle))]
     return after, result
 
 
 def forget_idle_chains() -> None:
     """Forget the chains that are kept for the next piece of work."""
-    _idle.clear()
+    with _lock:
+        _idle.clear()
