@@ -358,6 +358,7 @@ def rowless_like(
     max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
     data = old._replace(
         gram=gram,
+        rank=gram,
         corr=corr,
         first=np.arange(p + 1, dtype=np.int64),
         max_cols=max_cols,
