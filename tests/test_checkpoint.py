@@ -27,11 +27,13 @@ import modejump
 from modejump.cli import main
 from modejump.errors import InputError
 from modejump.estimators import runs
+from modejump.problem import Problem
 from modejump.progress import Log, reporter
 from modejump.samplers import checkpoint
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import Checkpoint, read_arrays, remove_checkpoints, write_arrays, write_checkpoint
 from modejump.samplers.gmjmcmc import gmjmcmc
+from modejump.samplers.mixture import Mixture
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.rgmjmcmc import rgmjmcmc
@@ -83,10 +85,23 @@ def same(one: SamplerResult, other: SamplerResult) -> None:
             assert a == b or (a != a and b != b), field.name
 
 
+def _classes() -> Problem:
+    """Yes and no by six covariates."""
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(90, 6))
+    y = (rng.random(90) < 1.0 / (1.0 + np.exp(-0.6 * x[:, 0] + 0.4 * x[:, 1]))).astype(float)
+    return Problem.build(x, y, family="binomial", coef_prior="bic")
+
+
 DRIVERS: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
     "mjmcmc": (mjmcmc, LINEAR, {"budget": Budget(steps=120_000), "chains": 3}),
     "mjmcmc to a precision": (mjmcmc, LINEAR, {"budget": Budget(mcse=1e-3, cap=150_000), "chains": 3}),
     "mjmcmc without warm-up": (mjmcmc, LINEAR, {"budget": Budget(warmup=0, steps=60_000), "chains": 1}),
+    "mjmcmc with a surrogate": (
+        mjmcmc,
+        _classes(),
+        {"budget": Budget(steps=60_000), "chains": 2, "mixture": Mixture(surrogate=True)},
+    ),
     "gmjmcmc": (gmjmcmc, FEATURES, {"budget": Budget(steps=9_000), "chains": 5}),
     "rgmjmcmc": (rgmjmcmc, FEATURES, {"budget": Budget(warmup=6_000, steps=40_000), "chains": 3}),
     "rgmjmcmc to a precision": (rgmjmcmc, FEATURES, {"budget": Budget(warmup=300, mcse=1e-3, cap=80_000), "chains": 2}),

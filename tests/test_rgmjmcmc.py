@@ -18,6 +18,7 @@ from modejump.features import Feature
 from modejump.features.space import Space
 from modejump.features.transforms import transforms
 from modejump.kernels.population_moves import POPULATION_MOVES
+from modejump.posterior.fits import keep_models
 from modejump.posterior.posterior import Posterior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers import rgmjmcmc as module
@@ -220,6 +221,7 @@ def test_models_beyond_the_table_are_counted_as_forgotten(
 ) -> None:
     monkeypatch.setattr("modejump.samplers.outcome.MOST_MODELS", 20)
     monkeypatch.setattr("modejump.samplers.laws.MOST_MODELS", 20)
+    monkeypatch.setattr("modejump.samplers.outcome.HELD", 0.0)
     cut = sample(small, seed=3)
     check_accounts(cut)
     assert cut.result.forgotten_visits > 0 and len(cut.result.models) <= 20
@@ -232,6 +234,32 @@ def test_models_beyond_the_table_are_counted_as_forgotten(
         {f: renormalised[f] for f in kept}, abs=1e-9
     )
     assert cut.result.unvisited == pytest.approx(found.result.unvisited, abs=1e-12)
+
+
+def test_draws_stand_for_models_that_the_table_has_no_room_for(
+    small: FeatureProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modejump.samplers.outcome.MOST_MODELS", 20)
+    monkeypatch.setattr("modejump.samplers.laws.MOST_MODELS", 20)
+    cut = sample(small, seed=3, budget=Budget(warmup=300, steps=100_000))
+    check_accounts(cut)
+    draws = cut.result.models.draws
+    assert draws.sum() > 200 and len(draws) > 20
+    # Every model that was drawn was visited.
+    assert (cut.result.models.visits[draws > 0] > 0).all()
+    inside = cut.result.models.membership(len(cut.laws.features))
+    drawn = draws @ inside / draws.sum()
+    frequency = batches_of(cut.result).mean(axis=(0, 1))
+    # Draws are batches apart; a quarter of their number is a cautious guess of independent ones.
+    error = np.sqrt(frequency * (1 - frequency) / (draws.sum() / 4)) + 1e-3
+    assert (np.abs(drawn - frequency) < 4.5 * error).all()
+    kept = keep_models(cut.laws.problem, cut.result)
+    assert kept.weight.sum() == pytest.approx(1.0)
+    assert np.abs(kept.weight @ _bits(kept.words, len(frequency)) - drawn).max() < 0.01
+
+
+def _bits(words: np.ndarray, terms: int) -> np.ndarray:
+    return np.unpackbits(words.view(np.uint8).reshape(len(words), -1), axis=1, bitorder="little")[:, :terms]
 
 
 def test_longer_runs_leave_less_unvisited(small: FeatureProblem) -> None:

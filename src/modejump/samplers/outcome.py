@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -66,6 +66,20 @@ class _Evaluated:
         }
         return found | self.guests
 
+    def counted(self, models: Iterable[frozenset[Feature]]) -> Counted:
+        """Those of these models that were evaluated inside the library, by features."""
+        position = {f: j for j, f in enumerate(self.chain.library.features)}
+        row_of = {row.tobytes(): i for i, row in enumerate(self.words)}
+        found: Counted = {}
+        for model in models:
+            words = np.zeros(self.words.shape[1], np.uint64)
+            for j in [position.get(f, -1) for f in model]:
+                words[j >> 6] |= np.uint64(1) << np.uint64(j & 63)
+            m = row_of.get(words.tobytes(), -1)
+            if m >= 0 and all(f in position for f in model):
+                found[model] = (float(self.values[m]), int(self.visits[m]), int(self.visitors[m]))
+        return found
+
     def shared_visits(self) -> int:
         """Visits to models that two chains or more visited."""
         guests = sum(visits for _, visits, chains in self.guests.values() if chains >= 2)
@@ -82,13 +96,16 @@ def _guest_models(chains: Sequence[ReversibleChain]) -> Counted:
     return found
 
 
-def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], counted: Counted) -> Laws:
+def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], evaluated: _Evaluated) -> Laws:
     """Laws of the best models; where most steps were in models that no table holds, draws stand for those."""
+    counted = evaluated.leading()
     collected = {model: value for model, (value, _, _) in counted.items()}
     steps = float(np.sum([c.chain.record.sizes for c in chains]))
     held = sum(counted[model][1] for model, _ in leading(collected, problem.x.shape[1]))
     drawn = counted_draws(chains) if held < HELD * steps else {}
     features = sorted({f for model in [*counted, *drawn] for f in model})
+    if drawn:
+        counted |= evaluated.counted(model for model in drawn if model not in counted)
     counts = {model: (visits, visitors) for model, (_, visits, visitors) in counted.items()}
     return laws_from(problem, collected, chains[0].alphas_of(features), counts, drawn)
 
@@ -169,7 +186,7 @@ def discovery_from(
         What the user should know.
     """
     evaluated = _Evaluated(chains, collected)
-    laws = _laws(problem, chains, evaluated.leading())
+    laws = _laws(problem, chains, evaluated)
     steps = int(np.sum([c.chain.record.sizes for c in chains]))
     index = _law_index(laws)
     renormalised = np.zeros(len(laws.features))
