@@ -335,12 +335,14 @@ def test_seconds_are_kept_by_workers_elsewhere(algorithm: str, request: pytest.F
 
 def test_which_workers_are_meant() -> None:
     assert type(crew_for(3)) is Crew
+    assert (crew_for(8).threads(4), crew_for(2).threads(4)) == (2, 1)
     for backend in ("threading", "sequential"):
         with joblib.parallel_config(backend=backend, n_jobs=2):
             assert type(crew_for(2)) is Crew
     with joblib.parallel_config(backend="loky", n_jobs=2):
         assert type(crew_for(1)) is Crew
         assert isinstance(crew_for(2), JoblibCrew)
+        assert crew_for(8).threads(4) == 1
 
 
 def test_estimators_follow_the_number_of_jobs_of_joblib() -> None:

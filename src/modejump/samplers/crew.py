@@ -66,6 +66,10 @@ class Crew:
         self.workers = workers
         self._pool: ThreadPoolExecutor | None = None
 
+    def threads(self, chains: int) -> int:
+        """Threads for each of so many chains, where there are more workers than chains."""
+        return max(1, self.workers // chains)
+
     def begin(self, problem: Any) -> None:
         """Make the problem of the run known."""
 
@@ -104,6 +108,10 @@ class Remote(Crew):
 
     # A piece costs two journeys of a snapshot.
     pace = Pace(1.0, 4.0, 1 << 62, 10.0)
+
+    def threads(self, chains: int) -> int:
+        """One: a worker elsewhere works on one chain, and has its own machine's cores to care for."""
+        return 1
 
     def send(self, work: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """Call a function of the problem and the arguments in each piece; their numbers and results as they come."""

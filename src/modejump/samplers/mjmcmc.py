@@ -79,8 +79,7 @@ def mjmcmc(
     root = fresh_sequence(seed)
     memory = budget.memory // (2 * chains)
     crew = crew or Crew(workers)
-    threads = max(1, workers // chains)
-    runners = [Runner(problem, s, memory, FIRST_BATCH, threads) for s in root.spawn(chains)]
+    runners = [Runner(problem, s, memory, FIRST_BATCH, crew.threads(chains)) for s in root.spawn(chains)]
     driver = _Driver(problem, runners, budget, mixture or Mixture(), crew, progress, checkpoint or NoCheckpoint())
     return driver.run()
 
