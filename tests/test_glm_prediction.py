@@ -625,6 +625,19 @@ def test_compiled_sums_agree_with_their_plain_twin(step: float) -> None:
     assert np.allclose(out, plain, rtol=1e-10, atol=1e-15)
 
 
+def test_compiled_sums_agree_beyond_the_nodes() -> None:
+    rng = np.random.default_rng(520)
+    mix = random_mixture(rng)
+    mix = mix._replace(loc=mix.loc * 10.0 ** rng.uniform(-1, 3, mix.loc.shape), scale=mix.scale * 30.0)
+    low, start, part = np.full(6, -1.0), np.arange(7) * 50, np.ones((9, 1))
+    out = np.zeros((300, 1))
+    sum_on_grid(mix.loc, mix.scale, mix.weight, part, low, np.full(6, 0.1), start, out)
+    plain = sum_on_grid_plain(mix.loc, mix.scale, mix.weight, part, low, np.full(6, 0.1), start)
+    assert np.allclose(out, plain, rtol=1e-9, atol=1e-13)
+    # Nothing is lost.
+    assert np.allclose(out.reshape(6, 50).sum(axis=1), 1.0)
+
+
 def test_compiled_quantiles_agree_with_their_plain_twin() -> None:
     mix = random_mixture(np.random.default_rng(516), spread=5.0)
     probability = np.array([0.001, 0.05, 0.5, 0.95])
@@ -677,6 +690,23 @@ def test_probabilities_of_a_predictor_known_badly() -> None:
     rule = grid_rule(Mixture(loc, scale, np.ones((1, 1)), np.ones(1)), np.array([0.5]))
     exact, _ = integrate.quad(lambda t: special.expit(t) * stats.norm.pdf(t, 2.0, 10.0), -100, 100, limit=500)
     assert rule.average(special.expit(rule.node)[:, None])[0] == pytest.approx(exact, abs=1e-8)
+
+
+def test_one_wide_component_does_not_blur_the_others() -> None:
+    # A nearly separated model, far from its rows, beside ordinary ones.
+    rng = np.random.default_rng(521)
+    mix = random_mixture(rng, components=12)
+    mix.loc[:, :4] = [5e3, -2e4, 30.0, 9e2]
+    mix.scale[:, :4] = [4e3, 1e4, 20.0, 0.2]
+    rule = grid_rule(mix, np.full(6, 0.5), (-40.0, 40.0))
+    node, weight = np.polynomial.hermite_e.hermegauss(200)
+    at = np.clip(mix.loc[:, 4:, None] + mix.scale[:, 4:, None] * node, -700, 700)
+    exact = (mix.weight[:, 4:] * (special.expit(at) * weight / weight.sum()).sum(axis=2)).sum(axis=1)
+    # Wide ones are on either side of zero: the inverse link is a step for them, but for its own width.
+    exact += (mix.weight[:, :4] * special.ndtr(mix.loc / np.sqrt(mix.scale**2 + 3.0))[:, :4]).sum(axis=1)
+    assert np.allclose(rule.average(special.expit(rule.node)[:, None]), exact, atol=2e-4)
+    blurred = grid_rule(mix, np.full(6, 0.5))
+    assert np.abs(blurred.average(special.expit(blurred.node)[:, None]) - exact).max() > 0.02
 
 
 # Data from the prior: the predictive distribution is then calibrated, up to the error of Laplace's approximation, which

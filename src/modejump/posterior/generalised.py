@@ -47,6 +47,8 @@ _ROWS = 2**11
 _FACTORS = 2**25
 # A predictor without any uncertainty (no base, all else shrunk to nothing) has this standard deviation instead.
 _LEAST_SCALE = 1e-9
+# Probabilities of classes are 0 and 1 beyond these predictors, and counts are none and without number.
+_FLAT = {"binomial": (-40.0, 40.0), "poisson": (-40.0, 80.0)}
 
 
 class Shrinkage(NamedTuple):
@@ -245,7 +247,7 @@ class GlmPredictor:
         elif self.problem.family.name == "poisson":
             top = np.where(mixture.weight > 0.0, mixture.loc + 3.0 * mixture.scale, -np.inf).max(axis=1)
             sharp = np.minimum(sharp, np.exp(-0.5 * np.minimum(top, 700.0)))
-        return grid_rule(mixture, sharp)
+        return grid_rule(mixture, sharp, _FLAT.get(self.problem.family.name, (-np.inf, np.inf)))
 
     def _blocks(self, new: NewRows) -> Iterator[tuple[slice, Mixture]]:
         """The mixtures of some rows at a time."""

@@ -21,6 +21,8 @@ from modejump.jit import entry
 REACH = 7.0
 # Nodes of a row at most. Where these are too few, components narrower than the step are points.
 MOST_NODES = 2000
+# A component with no more than this beyond the nodes is within them.
+EDGE = 1e-11
 # Inverse links, and distribution functions of responses as functions of t, are smooth on this scale at least.
 SMOOTH = 0.5
 # Quantiles on the scale of log y are accepted when the step or the bracket is this small.
@@ -61,8 +63,9 @@ class Rule(NamedTuple):
 def sum_on_grid(loc, scale, weight, part, low, step, start, out):
     """Add each component's density times the step to its row's nodes; one narrower than the step is a point.
 
-    A point is shared between its two neighbours, so that its mean is right. ``part`` (components, shapes) says how a
-    component's weight is shared between shapes, and ``out`` (nodes, shapes) starts at zero.
+    A point is shared between its two neighbours, so that its mean is right. What a component has beyond the nodes goes
+    to the ends. ``part`` (components, shapes) says how a component's weight is shared between shapes, and ``out``
+    (nodes, shapes) starts at zero.
     """
     for r in range(loc.shape[0]):
         h = step[r]
@@ -72,19 +75,29 @@ def sum_on_grid(loc, scale, weight, part, low, step, start, out):
                 continue
             at, width = (loc[r, c] - low[r]) / h, scale[r, c] / h
             if width < 0.999:
-                j = min(max(int(math.floor(at)), 0), last - 1)
+                j = int(math.floor(min(max(at, 0.0), last - 1.0)))
                 share = min(max(at - j, 0.0), 1.0)
                 for q in range(part.shape[1]):
                     out[start[r] + j, q] += weight[r, c] * part[c, q] * (1.0 - share)
                     out[start[r] + j + 1, q] += weight[r, c] * part[c, q] * share
                 continue
             factor = weight[r, c] / (width * math.sqrt(2.0 * math.pi))
-            first = max(int(math.ceil(at - REACH * width)), 0)
-            for j in range(first, min(int(math.floor(at + REACH * width)), last) + 1):
+            first = int(math.ceil(max(at - REACH * width, 0.0)))
+            final = int(math.floor(min(at + REACH * width, float(last))))
+            beyond = weight[r, c]
+            for j in range(first, final + 1):
                 z = (j - at) / width
                 density = factor * math.exp(-0.5 * z * z)
+                beyond -= density
                 for q in range(part.shape[1]):
                     out[start[r] + j, q] += part[c, q] * density
+            below = 0.5 * math.erfc((at + 0.5) / (width * math.sqrt(2.0)))
+            above = 0.5 * math.erfc((last + 0.5 - at) / (width * math.sqrt(2.0)))
+            if below + above > EDGE:
+                share = below / (below + above)
+                for q in range(part.shape[1]):
+                    out[start[r], q] += beyond * part[c, q] * share
+                    out[start[r] + last, q] += beyond * part[c, q] * (1.0 - share)
 
 
 def sum_on_grid_plain(
@@ -103,13 +116,22 @@ def sum_on_grid_plain(
         at, width = (loc[r] - low[r]) / step[r], scale[r] / step[r]
         z = (index[:, None] - at) / width
         density = np.where(np.abs(z) <= REACH, np.exp(-0.5 * z * z), 0.0) / (width * np.sqrt(2.0 * np.pi))
+        below, above = (special.ndtr(-edge / width) for edge in (at + 0.5, index[-1] + 0.5 - at))
+        with np.errstate(invalid="ignore"):
+            share = np.where(below + above > EDGE, below / (below + above), 0.0)
+        beyond = np.where(below + above > EDGE, 1.0 - density.sum(axis=0), 0.0)
+        density[0] += beyond * share
+        density[-1] += beyond * (1.0 - share)
         point = np.maximum(1.0 - np.abs(index[:, None] - np.clip(at, 0.0, index[-1])), 0.0)
         out[start[r] : start[r + 1]] = (np.where(width < 0.999, point, density) * weight[r]) @ part
     return out
 
 
-def grid_rule(mixture: Mixture, sharp: np.ndarray) -> Rule:
+def grid_rule(mixture: Mixture, sharp: np.ndarray, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Rule:
     """Nodes and weights for the rows of a mixture.
+
+    One very wide component would take all nodes apart. So there are none beyond the bounds, where the function to be
+    averaged is flat; what lies there counts at the ends.
 
     Parameters
     ----------
@@ -117,11 +139,14 @@ def grid_rule(mixture: Mixture, sharp: np.ndarray) -> Rule:
         The predictors.
     sharp : ndarray of shape (rows,)
         Scale on which the function to be averaged is smooth.
+    bounds : tuple of floats
+        Where the function to be averaged is flat below and above.
     """
     loc, scale, weight, shape = mixture
     used = weight > 0.0
     low = np.where(used, loc - REACH * scale, np.inf).min(axis=1)
     high = np.where(used, loc + REACH * scale, -np.inf).max(axis=1)
+    low, high = np.clip(low, bounds[0], bounds[1] - 1.0), np.clip(high, bounds[0] + 1.0, bounds[1])
     narrow = np.where(used, scale, np.inf).min(axis=1)
     step = np.maximum(1.0 / np.sqrt(narrow**-2.0 + sharp**-2.0), (high - low) / (MOST_NODES - 2))
     count = np.ceil((high - low) / step).astype(np.int64) + 1
