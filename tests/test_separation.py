@@ -82,6 +82,30 @@ def test_a_separated_model_takes_the_supremum_of_its_likelihood_under_jeffreys(l
         np.testing.assert_allclose(values(problem, models, order), alone, rtol=0, atol=1e-5)
 
 
+def test_rows_that_move_off_leave_the_supremum_whatever_came_before():
+    # Heavy tails: the column's length is that of a few rows, so that information is lost before the likelihood is up.
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(600, 5))
+    y = (x[:, 0] + rng.logistic(size=600) > 0).astype(float)
+    for j in (3, 4):
+        x[:, j] = (1 - y) * (rng.random(600) < 0.1) * np.exp(2.5 * rng.normal(size=600))
+    problem = Problem.build(x, y, family="binomial", coef_prior="jeffreys")
+    models = [np.array(c, np.int64) for k in range(6) for c in itertools.combinations(range(5), k)]
+    alone = np.array([values(problem, models, [m])[m] for m in range(len(models))])
+    for m, columns in enumerate(models):
+        rest = (x[:, [c for c in columns if c > 2]] == 0.0).all(axis=1)
+        design = np.column_stack([np.ones(rest.sum()), x[rest][:, [c for c in columns if c < 3]]])
+        best = optimize.minimize(
+            lambda t, z, target: -log_terms(z @ t, target, "binomial", "logit")[0].sum(), np.zeros(design.shape[1]),
+            args=(design, y[rest]), method="BFGS", options={"gtol": 1e-7},
+        ).fun  # fmt: skip
+        expected = 0.5 * len(columns) * np.log(2 * np.pi) - best - problem.data.glm.null[0]
+        assert alone[m] == pytest.approx(expected, abs=1e-5)
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(models))
+        np.testing.assert_allclose(values(problem, models, order), alone, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("prior", ["g", "hyper-g-n", "eb-local", "bic", "aic"])
 def test_under_other_priors_a_separated_model_has_probability_zero(prior):
     x, y = data()

@@ -6,11 +6,14 @@ import math
 
 from modejump.jit import kernel
 from modejump.likelihoods.glm import (
+    COUNT,
+    FACTOR,
     FAILED,
     FITTED,
     FLAT,
     LOG_DET_BASE,
     LOG_LIKELIHOOD,
+    OFF,
     SEPARATED,
     SHAPE,
     WALD,
@@ -66,13 +69,13 @@ def _drop_last(glm, work, cols, k):
 def warm_start(glm, work, cols, k):
     """Start at the coefficients of the model fitted last; columns it did not have start at zero."""
     b = glm.base.shape[0]
-    if work.num[1] and work.num[0] == k + 1:
+    if work.num[FACTOR] and not work.num[OFF] and work.num[COUNT] == k + 1:
         _drop_last(glm, work, cols, k)
     for i in range(b):
         work.beta[i] = work.warm[i]
     for i in range(k):
         work.beta[b + i] = work.warm[b + cols[i]]
-    work.num[1] = 0
+    work.num[FACTOR] = 0
 
 
 @kernel
@@ -87,17 +90,17 @@ def cold_start(glm, work, k):
 
 @kernel
 def _keep(glm, work, cols, k):
-    """The next fit starts here."""
+    """The next fit starts here, or where rows began to move off: too far out, information is lost for others."""
     b = glm.base.shape[0]
-    for i in range(work.num[0]):
+    for i in range(work.num[COUNT]):
         work.warm[b + work.last[i]] = 0.0
+    end = work.onset if work.num[OFF] else work.beta
     for i in range(b):
-        work.warm[i] = work.beta[i]
+        work.warm[i] = end[i]
     for i in range(k):
-        work.warm[b + cols[i]] = work.beta[b + i]
+        work.warm[b + cols[i]] = end[b + i]
         work.last[i] = cols[i]
-    work.num[0] = k
-    work.num[1] = 1
+    work.num[COUNT] = k
 
 
 @kernel
@@ -171,12 +174,15 @@ def _settle_shape(glm, work):
 @kernel
 def end_fit(glm, work, cols, k, state):
     """What is read off where Newton's method ended, and what `fit` says."""
+    if state == SEPARATED:
+        _keep(glm, work, cols, k)
     if state == FLAT:
         state = SEPARATED
     if state != FITTED:
         return state if state == SEPARATED else FAILED
     _measure(glm, work, k)
     _keep(glm, work, cols, k)
+    work.num[FACTOR] = 1
     if glm.family == GAMMA and not _settle_shape(glm, work):
         return FAILED
     return FITTED

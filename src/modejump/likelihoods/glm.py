@@ -6,11 +6,13 @@ steps are enough. With the Newton decrement d = grad' H^-1 grad, the log likelih
 point plus d/2 up to terms of order d^(3/2), so that a fit ends as soon as d is below ``TOLERANCE``.
 
 A maximum likelihood estimate does not exist where the columns separate the classes: a fit whose rows all lie on their
-right side of zero proves it, and quasi-complete separation shows as a pivot of the information matrix, for columns of
-unit length, below ``LEAST_PIVOT``. Nor does it where the likelihood overflows, and it is taken not to where Newton's
-method from the base model's fit has not converged after so many steps. These are rules about the model, whatever model
-came before. Such a model has posterior probability zero, but for separation under Jeffreys' prior, which keeps the
-coefficients finite: its marginal likelihood takes the supremum of the likelihood, as the formula's limit.
+right side of zero proves it. Under quasi-complete separation some rows move off at a steady pace: each step divides
+what is left to gain by e, and the decrement is what is left, not twice that. Steps are longer then, until nearly
+nothing is left and a pivot of the information matrix, for columns of unit length, is below ``LEAST_PIVOT``. Nor does
+it exist where the likelihood overflows, and it is taken not to where Newton's method from the base model's fit has not
+converged after so many steps. These are rules about the model, whatever model came before. Such a model has posterior
+probability zero, but for separation under Jeffreys' prior, which keeps the coefficients finite: its marginal
+likelihood takes the supremum of the likelihood, as the formula's limit.
 """
 
 from __future__ import annotations
@@ -30,18 +32,33 @@ BLOCK = 256
 TOLERANCE = 1e-9
 TOLERANCE_INFORMATION = 1e-14
 LEAST_PIVOT = 1e-8
+# A column whose pivot is less than this share of its own information, or than this, depends on those before it.
+DEPENDENT = 1e-12
+SMALLEST = 1e-200
 # How Newton's method ended: at a maximum; without one yet; in a direction without information; at a proof that the
 # columns separate the classes; at no number.
 FITTED, SLOW, FLAT, SEPARATED, FAILED = 1, 0, -1, -2, -3
 # It has not ended.
 GOING = 2
+# Steps are so much longer where decrements from below NEAR fall as they do when rows move off: by exp(-1) at each
+# plain step, within these factors. Newton's method falls faster near a maximum.
+LONG_STEP = 4.0
+NEAR = 0.1
+FALL_LOW, FALL_HIGH = 0.5, 1.5
+# Where rows move off, little information is left in some direction, and no more than this to gain, there is no maximum:
+# the information there would be nearly the same. Where none is left, so much to gain is little enough.
+CLOSE = 1e-6
+NEARLY = 1e-4
 MOST_HALVINGS = 12
 # Slots of GlmWork.asking: whether fits of long tables are asked for, and the state of one, NOTHING, ASKED or ANSWERED,
 # with the number of its columns.
 MAY_ASK, STAGE, COLUMNS = 0, 1, 2
 NOTHING, ASKED, ANSWERED = 0, 1, 2
-# Slots of GlmWork.val.
-LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN = 0, 1, 2, 3, 4
+# Slots of GlmWork.val: results; then of the last pass the lowest margin, decrement, and length of the step in Newton's.
+LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN, DECREMENT, STRETCH = 0, 1, 2, 3, 4, 5, 6
+# Slots of GlmWork.num: how many columns the last model had, whether ``hessian`` still holds its factor, and whether
+# rows moved off in the fit.
+COUNT, FACTOR, OFF = 0, 1, 2
 
 
 class Glm(NamedTuple):
@@ -84,8 +101,9 @@ class GlmWork(NamedTuple):
     curved: np.ndarray  # float64 (m, m): information and the penalty's curvature, likewise
     warm: np.ndarray  # float64 (b + p,): coefficients of the model fitted last, by column
     last: np.ndarray  # int64 (m,): its columns
-    num: np.ndarray  # int64 (2,): how many columns it had, and whether ``hessian`` still holds its factor
-    val: np.ndarray  # float64 (5,)
+    onset: np.ndarray  # float64 (m,): coefficients where rows began to move off
+    num: np.ndarray  # int64 (3,): slots below
+    val: np.ndarray  # float64 (7,): slots below
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
     # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
     asked: np.ndarray  # int64 (m,): columns of the model
@@ -124,8 +142,9 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         np.zeros((m, m)),
         warm,
         np.zeros(m, np.int64),
-        np.zeros(2, np.int64),
-        np.zeros(5),
+        np.zeros(m),
+        np.zeros(3, np.int64),
+        np.zeros(7),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
         np.zeros(m, np.int64),
         np.zeros(3, np.int64),
@@ -135,7 +154,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
 
 def has_estimate(work: GlmWork) -> bool:
     """Whether the model fitted last has a maximum likelihood estimate."""
-    return bool(work.num[1])
+    return bool(work.num[FACTOR])
 
 
 @kernel
@@ -271,19 +290,22 @@ def sum_rows(glm, work, cols, k, start, stop):
 
 @kernel
 def factorise(h, size):
-    """Factorise the information in place; False where a direction has none."""
+    """Factorise the information in place; the least pivot, or minus one where a column depends on those before it."""
+    least = np.inf
     for i in range(size):
+        own = h[i, i]
         for j in range(i + 1):
             v = h[i, j]
             for q in range(j):
                 v -= h[i, q] * h[j, q]
             if j < i:
                 h[i, j] = v * h[j, j]
-            elif v < LEAST_PIVOT:
-                return False
+            elif not (v > DEPENDENT * own and v > SMALLEST):
+                return -1.0
             else:
                 h[i, i] = 1.0 / math.sqrt(v)
-    return True
+                least = min(least, v)
+    return least
 
 
 @kernel
@@ -306,12 +328,30 @@ def solve(work, h, size):
 
 
 @kernel
+def _stretch(work, size, decrement):
+    """How long the next step is: longer where rows move off; where that begins is kept in ``work.onset``."""
+    val = work.val
+    fall = decrement / val[DECREMENT] * math.exp(val[STRETCH])
+    val[DECREMENT] = decrement
+    val[STRETCH] = 1.0
+    if decrement < NEAR and FALL_LOW < fall < FALL_HIGH:
+        val[STRETCH] = LONG_STEP
+        if not work.num[OFF]:
+            work.num[OFF] = 1
+            for i in range(size):
+                work.onset[i] = work.beta[i]
+
+
+@kernel
 def after_pass(work, size, value, turn, before, halvings, tolerance):
     """What follows a pass over the rows: a step, the end, or half a step back.
 
     Returns (how it ended or ``GOING``, log likelihood of the last good point, halvings since).
     """
-    beta, step = work.beta, work.step
+    beta, step, val = work.beta, work.step, work.val
+    if turn == 0:
+        val[DECREMENT], val[STRETCH] = np.inf, 1.0
+        work.num[OFF] = 0
     # Written so that a value that is not a number fails.
     if not value >= before - 1e-7 * (1.0 + abs(before)):
         if halvings == MOST_HALVINGS:
@@ -319,19 +359,27 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
         for i in range(size):
             step[i] *= 0.5
             beta[i] -= step[i]
+        val[DECREMENT] = np.inf
         return GOING, before, halvings + 1
-    if work.val[MARGIN] > 0.0:
-        work.val[LOG_LIKELIHOOD] = 0.0
+    if val[MARGIN] > 0.0:
+        val[LOG_LIKELIHOOD] = 0.0
         return SEPARATED, value, 0
-    if not factorise(work.hessian, size):
-        work.val[LOG_LIKELIHOOD] = value
+    val[LOG_LIKELIHOOD] = value
+    pivot = factorise(work.hessian, size)
+    if pivot < 0.0:
+        if val[STRETCH] > 1.0 and val[DECREMENT] < NEARLY:
+            val[LOG_LIKELIHOOD] = max(value, before + val[DECREMENT])
+            return SEPARATED, value, 0
         return FLAT if turn > 0 else FAILED, value, 0
     decrement = solve(work, work.hessian, size)
+    _stretch(work, size, decrement)
     for i in range(size):
+        step[i] *= val[STRETCH]
         beta[i] += step[i]
-    if decrement < tolerance:
-        work.val[LOG_LIKELIHOOD] = value + 0.5 * decrement
-        return FITTED, value, 0
+    flat = pivot < LEAST_PIVOT
+    if decrement < tolerance or (flat and decrement < CLOSE and val[STRETCH] > 1.0):
+        val[LOG_LIKELIHOOD] = value + (1.0 if val[STRETCH] > 1.0 else 0.5) * decrement
+        return SEPARATED if flat else FITTED, value, 0
     return GOING, value, 0
 
 
@@ -339,8 +387,7 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
 def newton(glm, work, cols, k, steps, tolerance):
     """Newton's method from ``work.beta``; says how it ended.
 
-    Where it ends for want of information, the log likelihood is that of the last point, which is within rounding of
-    its supremum: what is left to gain is of the order of the information.
+    Where it ends for want of information in the first few steps, the log likelihood is that of the last point.
     """
     size = glm.base.shape[0] + k
     before, halvings = -np.inf, 0

@@ -103,7 +103,7 @@ def _move(work, size, near):
 @kernel
 def _objective(work, size, value):
     """``log L + 1/2 log |J|``, with the information factorised; minus infinity where that cannot be."""
-    if not (value > -np.inf and factorise(work.hessian, size)):
+    if not (value > -np.inf and factorise(work.hessian, size) > 0.0):
         return -np.inf
     for i in range(size):
         value -= math.log(work.hessian[i, i])
@@ -134,7 +134,7 @@ def newton_mode(glm, work, cols, k, steps, tolerance):
         halvings = 0
         best = objective
         _add_penalty(glm, work, cols, k)
-        if not factorise(work.curved, size):
+        if factorise(work.curved, size) < 0.0:
             return FAILED
         decrement = solve(work, work.curved, size)
         if decrement < tolerance:
