@@ -26,20 +26,20 @@ from modejump.kernels.rng import fresh_sequence
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Layout, Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
+from modejump.samplers.chunks import Moments, Overview, OverviewOf, Rows, TrianglesOf, everything
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
 from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
 from modejump.samplers.search import PATIENCE, STEPS, Finished, Progress
-from modejump.samplers.streamed_features import Alphas, FeatureColumns, fit_alphas
+from modejump.samplers.streamed_features import Alphas, FeatureColumns, feature_moments, fit_alphas
 from modejump.samplers.streamed_problem import (
     MAYBE_PERFECT,
-    Chosen,
     Factor,
     check_response,
     least_resid,
     lengths,
+    line_moments,
     problem_over,
 )
 
@@ -71,8 +71,7 @@ def streamed_features(
             "are read in chunks; use alphas='ml'."
         )
     k = len(rows.covariates)
-    moments_of = MomentsOf(Chosen(np.arange(k + 1)), k + 1, everything(k + 1))
-    found = rows.reduce(OverviewOf(moments_of, None, sample))
+    found = rows.reduce(OverviewOf(line_moments(np.arange(k + 1)), None, sample))
     assert isinstance(found, Overview) and found.sample is not None
     check_response(found.moments)
     table = found.sample.table
@@ -303,8 +302,7 @@ class _Driver:
             left = np.unique(np.array([where[f] for f in tried], np.int64))
             right = np.unique(np.array([*(where[f] for f in kept), *left, len(features)], np.int64))
             groups.append((left, right))
-        columns = FeatureColumns(tuple(features), self.rows.covariates, dict(self.alphas))
-        moments = self.rows.reduce(MomentsOf(columns, len(features) + 1, tuple(groups)))
+        moments = feature_moments(self.rows, features, self.alphas, tuple(groups))
         length = lengths(moments)
         self.seen |= {f: (float(length[i]), float(moments.mean[i])) for f, i in where.items()}
         self.response = (float(length[-1]), float(moments.mean[-1]))
@@ -338,20 +336,20 @@ class _Elsewhere:
         if not features:
             return {}
         self.features = list(features)
-        self.moments = self.source.reduce(self._moments_of(self.features))
+        self.moments = self._moments_of(self.features)
         length = lengths(self.moments)[:-1]
         gram = self.moments.cross[0][:-1, :-1] / length[:, None] / length
         return same_by_products(self.features, gram)
 
-    def _moments_of(self, features: Sequence[Feature]) -> MomentsOf:
-        return MomentsOf(self._columns(features), len(features) + 1, everything(len(features) + 1))
+    def _moments_of(self, features: Sequence[Feature]) -> Moments:
+        return feature_moments(self.source, features, self.alphas, everything(len(features) + 1))
 
     def _columns(self, features: Sequence[Feature]) -> FeatureColumns:
         return FeatureColumns(tuple(features), self.source.covariates, dict(self.alphas))
 
     def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
         if self.moments is None:
-            moments = self.source.reduce(self._moments_of(laws))
+            moments = self._moments_of(laws)
         else:
             where = {f: i for i, f in enumerate(self.features)}
             at = np.array([*(where[f] for f in laws), len(self.features)], np.int64)
