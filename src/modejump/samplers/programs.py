@@ -173,7 +173,7 @@ def _ends(sizes: np.ndarray) -> np.ndarray:
 def _unfolded(flat: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Products of the left with the right, from those that a kernel has summed once."""
     m = len(left)
-    made = flat.reshape(m, -1)
+    made = flat.reshape(m, len(right))
     square = np.triu(made[:, :m]) + np.triu(made[:, :m], 1).T
     found = np.hstack([square, made[:, m:]])
     order = {int(c): i for i, c in enumerate([*left, *_rest(left, right)])}

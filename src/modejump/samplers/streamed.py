@@ -20,7 +20,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.features.arena import CHILDREN, COUNT, FULL
 from modejump.features.expression import Feature
-from modejump.kernels.evolve import POPULATIONS, forget_from, live, rehearse
+from modejump.kernels.evolve import POPULATIONS, RESTARTS, forget_from, live, rehearse
 from modejump.kernels.population import DEPENDENCE_TOLERANCE, KNOWN, TRIED, TRIES, VERDICT
 from modejump.kernels.rng import fresh_sequence
 from modejump.priors.models import WeightedPrior
@@ -106,6 +106,9 @@ class StreamedChain(GeneticChain):
         self._no_rows = self.data.columns._replace(x=np.zeros((0, s)), response=np.zeros(0))
         self.data = self.data._replace(columns=self._no_rows)
         self._before: _Memory | None = None
+        self._renewing = False
+        # Restarts up to the last population that was lived in.
+        self.restarts = 0
 
     @property
     def tries(self) -> np.ndarray:
@@ -116,7 +119,11 @@ class StreamedChain(GeneticChain):
     def begin(self) -> None:
         """Remember where the chain stands before its next population."""
         if self.arena.num[FULL]:
+            # An interrupt may come at any line, and what is collected before the table is emptied is not lost.
+            self.collect()
+            self._renewing = True
             self._renew_arena()
+            self._renewing = False
         gen, data, pop = self.genetic, self.rehearsed, self.population
         arrays = [
             self.chain.rng, gen.inclusion, gen.best, gen.parents, gen.num, gen.val, gen.tried, data.gram, data.corr,
@@ -126,6 +133,11 @@ class StreamedChain(GeneticChain):
             [(a, a.copy()) for a in arrays], int(self.arena.num[COUNT]), int(self.arena.num[CHILDREN])
         )
         pop.rehearsal[0, KNOWN] = 0
+
+    def collect(self) -> None:
+        """Add the leading models of the archive to what was collected, unless their features are being forgotten."""
+        if not self._renewing:
+            super().collect()
 
     def go_back(self) -> None:
         """To where :meth:`begin` was called."""
@@ -221,6 +233,7 @@ class StreamedChain(GeneticChain):
     def live(self) -> None:
         """MJMCMC inside the population."""
         live(self.data, self.chain, self.moves, self.population, self.genetic, self.archive)
+        self.restarts = int(self.genetic.num[RESTARTS])
 
 
 class _Products:
@@ -324,6 +337,20 @@ class _Driver:
             chain.stand_in(factor)
 
 
+    def outcomes(self) -> list[Finished]:
+        """What the chains leave behind that have lived in a population."""
+        return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.num[POPULATIONS] > 0]
+
+    def discovery(self, began: float, finished: bool) -> Discovery:
+        """What all chains found, after one more pass for the laws."""
+
+        def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
+            return laws_from(target, collected, alphas, columns=_Elsewhere(self.rows, target, dict(self.alphas)))
+
+        seconds = time.perf_counter() - began
+        return merged_discovery(self.problem, self.outcomes(), seconds, finished, make_laws)
+
+
 class _Elsewhere:
     """Columns of laws whose rows are read in chunks."""
 
@@ -395,27 +422,32 @@ def streamed_gmjmcmc(
         raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
     seeds = fresh_sequence(seed).spawn(chains)
     driver = _Driver(problem, rows, [StreamedChain(problem, s, steps=STEPS, patience=PATIENCE) for s in seeds])
-    populations = max(1, -(-budget.sampling_steps() // STEPS))
-    began, done, share = time.perf_counter(), 0, 0.0
-    while share < 1.0:
-        driver.population()
-        done += 1
-        share = done / populations
-        if budget.seconds is not None:
-            share = (time.perf_counter() - began) / budget.seconds
-        if progress:
-            progress(min(share, 1.0), 1.0, f"{done} populations of each of {chains} chains, {rows.passes} passes")
-    outcomes = [_finished(chain, driver.alphas) for chain in driver.chains]
-
-    def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
-        return laws_from(target, collected, alphas, columns=_Elsewhere(rows, target, dict(driver.alphas)))
-
-    return merged_discovery(problem, outcomes, time.perf_counter() - began, make_laws=make_laws)
+    began, finished = time.perf_counter(), True
+    populations, done, share = max(1, -(-budget.sampling_steps() // STEPS)), 0, 0.0
+    try:
+        while share < 1.0:
+            driver.population()
+            done += 1
+            share = done / populations
+            if budget.seconds is not None:
+                share = (time.perf_counter() - began) / budget.seconds
+            if progress:
+                progress(min(share, 1.0), 1.0, f"{done} populations of each of {chains} chains, {rows.passes} passes")
+    except KeyboardInterrupt:
+        if not driver.outcomes():
+            raise
+        finished = share >= 1.0
+    try:
+        return driver.discovery(began, finished)
+    except KeyboardInterrupt:
+        # The laws take a pass over the rows. An interrupt of a search that was at its end would lose all of it.
+        if not finished:
+            raise
+        return driver.discovery(began, finished)
 
 
 def _finished(chain: StreamedChain, alphas: Alphas) -> Finished:
     """What a chain leaves behind, with the coefficients of its projections over all rows."""
-    assert int(chain.genetic.num[POPULATIONS]) > 0
     outcome = Finished.of(chain)
     inside = {f: a for f in outcome.alphas if (a := alphas.get(f)) is not None}
-    return dataclasses.replace(outcome, alphas=inside)
+    return dataclasses.replace(outcome, alphas=inside, restarts=chain.restarts)
