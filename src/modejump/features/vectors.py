@@ -39,7 +39,7 @@ _LEAST_LOG, _LARGEST_LOG = 1e-300, 1e300
 
 
 @intrinsic
-def _bits(typing_context: Any, x: types.Type) -> Any:
+def _bits_of(typing_context: Any, x: types.Type) -> Any:
     """The bits of a number."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -49,13 +49,17 @@ def _bits(typing_context: Any, x: types.Type) -> Any:
 
 
 @intrinsic
-def _number(typing_context: Any, bits: types.Type) -> Any:
+def _number_of(typing_context: Any, bits: types.Type) -> Any:
     """The number that has these bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
+
+
+_bits: Any = _bits_of
+_number: Any = _number_of
 
 
 @fused

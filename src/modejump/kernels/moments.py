@@ -26,7 +26,8 @@ class Program(NamedTuple):
     """How columns are made of the values of a row.
 
     A LOAD copies the line CODE of the values. The others read the columns ``argument[FIRST : FIRST + NUMBER]``: a
-    MODIFY applies the transform CODE, a MULTIPLY multiplies, and a COMBINE adds them, times ``factor``, to ``constant``.
+    MODIFY applies the transform CODE, a MULTIPLY multiplies them, and a COMBINE adds them, times ``factor``, to
+    ``constant``.
     """
 
     instruction: np.ndarray  # int64 (instructions, 5)

@@ -14,11 +14,9 @@ from modejump.samplers.chunks import Block, Moments
 
 Pairs = tuple[tuple[np.ndarray, np.ndarray], ...]
 
-# Rows that are worked on at a time: two tiles of columns stay in the first cache, ...
+# Rows that are worked on at a time: two tiles of columns stay in the first cache. Fewer would cost more in tiles than
+# what is won where all columns stay in the second.
 STEP = 512
-# ... and all columns in the second; but fewer rows would cost more in tiles than in arithmetic.
-LEAST_STEP = 128
-CACHE_BYTES = 512 * 2**10
 
 
 class _Writer:
@@ -139,17 +137,12 @@ class CompiledMoments:
         values = np.ascontiguousarray(block.values)
         if values.shape[1]:
             root = np.zeros(0) if block.weight is None else np.sqrt(block.weight)
-            sum_moments(values, root, _step(self.program.width), self.program, order, sums)
+            sum_moments(values, root, STEP, self.program, order, sums)
         cross = tuple(
             _unfolded(sums.cross[a:b], left, right)
             for a, b, (left, right) in zip(order.place[:-1], order.place[1:], self.groups, strict=True)
         )
         return Moments(float(sums.n[0]), values.shape[1], sums.mean, sums.squares, cross, self.groups)
-
-
-def _step(width: int) -> int:
-    rows = CACHE_BYTES // (8 * width)
-    return int(min(STEP, max(LEAST_STEP, rows - rows % LEAST_STEP)))
 
 
 def _rest(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -178,5 +171,3 @@ def _unfolded(flat: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarr
     found = np.hstack([square, made[:, m:]])
     order = {int(c): i for i, c in enumerate([*left, *_rest(left, right)])}
     return np.ascontiguousarray(found[:, [order[int(c)] for c in right]])
-
-

@@ -336,7 +336,6 @@ class _Driver:
         for chain, factor in zip(chains, found.factors, strict=True):
             chain.stand_in(factor)
 
-
     def outcomes(self) -> list[Finished]:
         """What the chains leave behind that have lived in a population."""
         return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.num[POPULATIONS] > 0]
