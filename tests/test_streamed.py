@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -435,6 +436,90 @@ def test_constant_covariates_and_useless_transforms_are_named(small_sample: None
         BGNLMRegressor(**options, transforms=("p0",)).fit(Counted(negative, 100).source, "y")
 
 
+def gmjmcmc_on(chunks: Counted, populations: int = 6) -> BGNLMRegressor:
+    model = BGNLMRegressor(
+        algorithm="gmjmcmc", chains=2, budget=Budget(steps=300 * populations), random_state=3,
+        space=Space(population=10, size=5), transforms=("sin", "exp_abs", "troot"),
+    )  # fmt: skip
+    return model.fit(chunks.source, "y")
+
+
+class Interrupted(Counted):
+    """A table in chunks whose reader is interrupted in the middle of some passes."""
+
+    def __init__(self, frame: pd.DataFrame, rows: int, at: set[int]) -> None:
+        super().__init__(frame, rows)
+        self.at = at
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        for number, chunk in enumerate(super().__call__()):
+            if number == 2 and self.passes in self.at:
+                signal.raise_signal(signal.SIGINT)
+            yield chunk
+
+
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
+def test_an_interrupted_search_is_valid(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    # Passes: one to begin with, one for each population, and one for the laws.
+    with pytest.warns(modejump.ModejumpWarning, match="interrupted before its budget was spent"):
+        model = gmjmcmc_on(Interrupted(data, 97, {5}))
+    result = model.posterior_.result
+    assert not result.finished and result.populations == 2 * 3 and result.steps == 2 * 3 * 300
+    # What there is is what a search of three populations gives.
+    short = gmjmcmc_on(Counted(data, 97), 3).posterior_.result
+    np.testing.assert_array_equal(result.renormalised, short.renormalised)
+    assert (result.restarts, result.n_models) == (short.restarts, short.n_models)
+    assert np.isfinite(model.predict(data[NAMES[:4]])).all()
+
+
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
+def test_interrupts_with_nothing_to_show_are_passed_on_and_late_ones_lose_nothing(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    for at in ({1}, {2}, {4, 5}):
+        with pytest.raises(KeyboardInterrupt):
+            gmjmcmc_on(Interrupted(data, 97, at))
+    late = gmjmcmc_on(Interrupted(data, 97, {8})).posterior_.result
+    assert late.finished
+    np.testing.assert_array_equal(late.renormalised, gmjmcmc_on(Counted(data, 97)).posterior_.result.renormalised)
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_passes_read_the_columns_that_they_need(small_sample: None) -> None:
+    data = planets(0.05).drop(columns="w")
+    asked: list[tuple[str, ...]] = []
+
+    class Watched(ChunkSource):
+        names = tuple(data.columns)
+
+        def chunks(self, columns: Sequence[str]) -> Iterator[np.ndarray]:
+            asked.append(tuple(columns))
+            yield np.ascontiguousarray(data[list(columns)].to_numpy().T)
+
+    model = BGNLMRegressor(
+        algorithm="gmjmcmc", chains=1, budget=Budget(steps=3000), random_state=3, transforms=("sin",),
+        space=Space(population=6, size=4),
+    ).fit(Watched(), "y")  # fmt: skip
+    used = {name for law in model.laws_.features for name in law.covariates}
+    assert asked[0] == (*NAMES[:4], "y") and asked[-1] == (*sorted(used), "y")
+    assert used < set(NAMES[:4])
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_transforms_of_the_user_are_searched_in_chunks(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    modejump.transforms.add("hat_here", lambda x: np.exp(-((x - 1.0) ** 2)))
+    options = {
+        "algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=10 * 300), "space": Space(population=10, size=5),
+        "random_state": 3, "transforms": ("sin", "hat_here"),
+    }  # fmt: skip
+    try:
+        whole = BGNLMRegressor(**options).fit(data[NAMES[:4]], data["y"])
+        assert_same_search(whole, BGNLMRegressor(**options).fit(Counted(data, 97).source, "y"))
+    finally:
+        modejump.transforms.remove("hat_here")
+
+
 # The command line.
 
 
@@ -521,20 +606,19 @@ print(before, status("VmHWM"), model.problem_.rows)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc to read memory from")
-def test_memory_is_bounded_whatever_the_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [200_000, 3_000_000])
+def test_memory_is_bounded_whatever_the_rows(tmp_path: Path, group: int) -> None:
     rng = np.random.default_rng(1)
     path, rows = tmp_path / "large.parquet", 3_000_000
     block = rng.normal(size=(11, rows // 10))
     table = pa.table({name: block[j] for j, name in enumerate([*(f"x{j}" for j in range(10)), "y"])})
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for _ in range(10):
-            writer.write_table(table, row_group_size=200_000)
+    pq.write_table(pa.concat_tables([table] * 10), path, row_group_size=group)
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True, timeout=300
     )
     before, most, read = map(int, done.stdout.split())
     assert read == rows
-    # Chunks of 6 MB, a row group of 18 MB and the libraries' own buffers take 100 MB; the table has 264 MB.
+    # A few chunks of 6 MB and the libraries' own buffers take 100 MB; the table has 264 MB, in one row group or many.
     assert (most - before) * 1024 < 0.6 * 11 * 8 * rows
 
 

@@ -57,7 +57,7 @@ RANDOM_ALLOWED = {
 
 # ``kernel`` and ``entry`` are the package's own, from its room jit.
 NUMBA_DECORATORS = {
-    "kernel", "entry", "summing", "njit", "jit", "vectorize", "guvectorize", "cfunc",
+    "kernel", "entry", "summing", "fused", "njit", "jit", "vectorize", "guvectorize", "cfunc",
     "overload", "intrinsic", "lower_getattr_generic", "lower_builtin", "type_callable",
 }  # fmt: skip
 

@@ -116,15 +116,18 @@ class Rows:
     workers: int = 1
     passes: int = field(default=0, init=False)
 
-    def reduce(self, what: Callable[[Block], S]) -> S:
+    def reduce(self, what: Callable[[Block], S], covariates: Sequence[str] | None = None) -> S:
         """One pass: a summary of each chunk, all merged.
 
         Parameters
         ----------
         what : callable
             From a block of rows to its summary; where rows are elsewhere, it travels there.
+        covariates : sequence of str, optional
+            Covariates that the summary needs, where not all are to be read.
         """
-        columns = (*self.covariates, self.target, *(() if self.weight is None else (self.weight,)))
+        needed = self.covariates if covariates is None else covariates
+        columns = (*needed, self.target, *(() if self.weight is None else (self.weight,)))
         # Values are looked at in the first pass; a source gives the same ones later.
         call = _Summarise(what, columns, self.weight is not None, self.passes == 0)
         self.passes += 1
@@ -336,7 +339,7 @@ class Overview:
 class OverviewOf:
     """Overview of a block; travels to where the rows are."""
 
-    moments: MomentsOf
+    moments: Callable[[Block], Moments]
     order: np.ndarray | None = None
     sample: int = 0
 
@@ -344,6 +347,12 @@ class OverviewOf:
         """Look at a block."""
         sample = Sample.of(block, self.sample) if self.sample else None
         return Overview(self.moments(block), lanes_of(block, self.order), sample)
+
+
+def _with_weights(block: Block, at: np.ndarray) -> np.ndarray:
+    """Some rows of a block, with their weights in the last line."""
+    weight = np.ones(len(at)) if block.weight is None else block.weight[at]
+    return np.vstack([block.values[:, at], weight])
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,18 +372,15 @@ class Sample:
     def of(cls, block: Block, size: int) -> Sample:
         """The sample of one block; the last line of ``rows`` and ``extremes`` holds the weights."""
         m = block.values.shape[1]
-        weight = np.ones(m) if block.weight is None else block.weight
-        table = np.vstack([block.values, weight])
         ticket = np.asarray(np.random.default_rng(np.random.SeedSequence([20211105, block.number])).random(m))
+        chosen = np.arange(m)
         if m > size:
-            chosen = np.argpartition(ticket, size)[:size]
-            ticket, rows = ticket[chosen], table[:, chosen]
-        else:
-            rows = table
-        if m == 0:
-            return cls(size, ticket, rows, table)
-        ends = [int(at(line)) for line in block.values for at in (np.argmin, np.argmax)]
-        return cls(size, ticket, rows, table[:, ends])
+            # Nearly always enough have small numbers, and only these need be looked at.
+            small = np.flatnonzero(ticket < 2.0 * size / m)
+            pool = small if len(small) > size else chosen
+            chosen = pool[np.argpartition(ticket[pool], size)[:size]]
+        ends = [int(at(line)) for line in block.values for at in (np.argmin, np.argmax)] if m else []
+        return cls(size, ticket[chosen], _with_weights(block, chosen), _with_weights(block, np.array(ends, np.int64)))
 
     def merged(self, other: Sample) -> Sample:
         """The sample of the rows of both."""

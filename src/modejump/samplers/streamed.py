@@ -20,26 +20,26 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.features.arena import CHILDREN, COUNT, FULL
 from modejump.features.expression import Feature
-from modejump.kernels.evolve import POPULATIONS, forget_from, live, rehearse
+from modejump.kernels.evolve import POPULATIONS, RESTARTS, forget_from, live, rehearse
 from modejump.kernels.population import DEPENDENCE_TOLERANCE, KNOWN, TRIED, TRIES, VERDICT
 from modejump.kernels.rng import fresh_sequence
 from modejump.priors.models import WeightedPrior
 from modejump.problem import Layout, Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
+from modejump.samplers.chunks import Moments, Overview, OverviewOf, Rows, TrianglesOf, everything
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.genetic import GeneticChain
 from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
 from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
 from modejump.samplers.search import PATIENCE, STEPS, Finished, Progress
-from modejump.samplers.streamed_features import Alphas, FeatureColumns, fit_alphas
+from modejump.samplers.streamed_features import Alphas, FeatureColumns, feature_moments, fit_alphas
 from modejump.samplers.streamed_problem import (
     MAYBE_PERFECT,
-    Chosen,
     Factor,
     check_response,
     least_resid,
     lengths,
+    line_moments,
     problem_over,
 )
 
@@ -71,8 +71,7 @@ def streamed_features(
             "are read in chunks; use alphas='ml'."
         )
     k = len(rows.covariates)
-    moments_of = MomentsOf(Chosen(np.arange(k + 1)), k + 1, everything(k + 1))
-    found = rows.reduce(OverviewOf(moments_of, None, sample))
+    found = rows.reduce(OverviewOf(line_moments(np.arange(k + 1)), None, sample))
     assert isinstance(found, Overview) and found.sample is not None
     check_response(found.moments)
     table = found.sample.table
@@ -107,6 +106,9 @@ class StreamedChain(GeneticChain):
         self._no_rows = self.data.columns._replace(x=np.zeros((0, s)), response=np.zeros(0))
         self.data = self.data._replace(columns=self._no_rows)
         self._before: _Memory | None = None
+        self._renewing = False
+        # Restarts up to the last population that was lived in.
+        self.restarts = 0
 
     @property
     def tries(self) -> np.ndarray:
@@ -117,7 +119,11 @@ class StreamedChain(GeneticChain):
     def begin(self) -> None:
         """Remember where the chain stands before its next population."""
         if self.arena.num[FULL]:
+            # An interrupt may come at any line, and what is collected before the table is emptied is not lost.
+            self.collect()
+            self._renewing = True
             self._renew_arena()
+            self._renewing = False
         gen, data, pop = self.genetic, self.rehearsed, self.population
         arrays = [
             self.chain.rng, gen.inclusion, gen.best, gen.parents, gen.num, gen.val, gen.tried, data.gram, data.corr,
@@ -127,6 +133,11 @@ class StreamedChain(GeneticChain):
             [(a, a.copy()) for a in arrays], int(self.arena.num[COUNT]), int(self.arena.num[CHILDREN])
         )
         pop.rehearsal[0, KNOWN] = 0
+
+    def collect(self) -> None:
+        """Add the leading models of the archive to what was collected, unless their features are being forgotten."""
+        if not self._renewing:
+            super().collect()
 
     def go_back(self) -> None:
         """To where :meth:`begin` was called."""
@@ -222,6 +233,7 @@ class StreamedChain(GeneticChain):
     def live(self) -> None:
         """MJMCMC inside the population."""
         live(self.data, self.chain, self.moves, self.population, self.genetic, self.archive)
+        self.restarts = int(self.genetic.num[RESTARTS])
 
 
 class _Products:
@@ -303,8 +315,7 @@ class _Driver:
             left = np.unique(np.array([where[f] for f in tried], np.int64))
             right = np.unique(np.array([*(where[f] for f in kept), *left, len(features)], np.int64))
             groups.append((left, right))
-        columns = FeatureColumns(tuple(features), self.rows.covariates, dict(self.alphas))
-        moments = self.rows.reduce(MomentsOf(columns, len(features) + 1, tuple(groups)))
+        moments = feature_moments(self.rows, features, self.alphas, tuple(groups))
         length = lengths(moments)
         self.seen |= {f: (float(length[i]), float(moments.mean[i])) for f, i in where.items()}
         self.response = (float(length[-1]), float(moments.mean[-1]))
@@ -325,6 +336,19 @@ class _Driver:
         for chain, factor in zip(chains, found.factors, strict=True):
             chain.stand_in(factor)
 
+    def outcomes(self) -> list[Finished]:
+        """What the chains leave behind that have lived in a population."""
+        return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.num[POPULATIONS] > 0]
+
+    def discovery(self, began: float, finished: bool) -> Discovery:
+        """What all chains found, after one more pass for the laws."""
+
+        def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
+            return laws_from(target, collected, alphas, columns=_Elsewhere(self.rows, target, dict(self.alphas)))
+
+        seconds = time.perf_counter() - began
+        return merged_discovery(self.problem, self.outcomes(), seconds, finished, make_laws)
+
 
 class _Elsewhere:
     """Columns of laws whose rows are read in chunks."""
@@ -338,20 +362,20 @@ class _Elsewhere:
         if not features:
             return {}
         self.features = list(features)
-        self.moments = self.source.reduce(self._moments_of(self.features))
+        self.moments = self._moments_of(self.features)
         length = lengths(self.moments)[:-1]
         gram = self.moments.cross[0][:-1, :-1] / length[:, None] / length
         return same_by_products(self.features, gram)
 
-    def _moments_of(self, features: Sequence[Feature]) -> MomentsOf:
-        return MomentsOf(self._columns(features), len(features) + 1, everything(len(features) + 1))
+    def _moments_of(self, features: Sequence[Feature]) -> Moments:
+        return feature_moments(self.source, features, self.alphas, everything(len(features) + 1))
 
     def _columns(self, features: Sequence[Feature]) -> FeatureColumns:
         return FeatureColumns(tuple(features), self.source.covariates, dict(self.alphas))
 
     def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
         if self.moments is None:
-            moments = self.source.reduce(self._moments_of(laws))
+            moments = self._moments_of(laws)
         else:
             where = {f: i for i, f in enumerate(self.features)}
             at = np.array([*(where[f] for f in laws), len(self.features)], np.int64)
@@ -397,27 +421,32 @@ def streamed_gmjmcmc(
         raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
     seeds = fresh_sequence(seed).spawn(chains)
     driver = _Driver(problem, rows, [StreamedChain(problem, s, steps=STEPS, patience=PATIENCE) for s in seeds])
-    populations = max(1, -(-budget.sampling_steps() // STEPS))
-    began, done, share = time.perf_counter(), 0, 0.0
-    while share < 1.0:
-        driver.population()
-        done += 1
-        share = done / populations
-        if budget.seconds is not None:
-            share = (time.perf_counter() - began) / budget.seconds
-        if progress:
-            progress(min(share, 1.0), 1.0, f"{done} populations of each of {chains} chains, {rows.passes} passes")
-    outcomes = [_finished(chain, driver.alphas) for chain in driver.chains]
-
-    def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
-        return laws_from(target, collected, alphas, columns=_Elsewhere(rows, target, dict(driver.alphas)))
-
-    return merged_discovery(problem, outcomes, time.perf_counter() - began, make_laws=make_laws)
+    began, finished = time.perf_counter(), True
+    populations, done, share = max(1, -(-budget.sampling_steps() // STEPS)), 0, 0.0
+    try:
+        while share < 1.0:
+            driver.population()
+            done += 1
+            share = done / populations
+            if budget.seconds is not None:
+                share = (time.perf_counter() - began) / budget.seconds
+            if progress:
+                progress(min(share, 1.0), 1.0, f"{done} populations of each of {chains} chains, {rows.passes} passes")
+    except KeyboardInterrupt:
+        if not driver.outcomes():
+            raise
+        finished = share >= 1.0
+    try:
+        return driver.discovery(began, finished)
+    except KeyboardInterrupt:
+        # The laws take a pass over the rows. An interrupt of a search that was at its end would lose all of it.
+        if not finished:
+            raise
+        return driver.discovery(began, finished)
 
 
 def _finished(chain: StreamedChain, alphas: Alphas) -> Finished:
     """What a chain leaves behind, with the coefficients of its projections over all rows."""
-    assert int(chain.genetic.num[POPULATIONS]) > 0
     outcome = Finished.of(chain)
     inside = {f: a for f in outcome.alphas if (a := alphas.get(f)) is not None}
-    return dataclasses.replace(outcome, alphas=inside)
+    return dataclasses.replace(outcome, alphas=inside, restarts=chain.restarts)

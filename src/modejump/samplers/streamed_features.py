@@ -13,6 +13,7 @@ from modejump.features.expression import Feature
 from modejump.features.functions import apply_column
 from modejump.features.transforms import FIRST_USER_CODE, transforms
 from modejump.samplers.chunks import Moments, MomentsOf, Rows
+from modejump.samplers.programs import CompiledMoments, Pairs, is_compiled, program_of
 from modejump.samplers.streamed_problem import Factor
 
 # Coefficients of each projection: intercept, then those of its parents; None where it cannot have any.
@@ -73,6 +74,28 @@ class FeatureColumns:
         return made
 
 
+def feature_moments(rows: Rows, features: Sequence[Feature], alphas: Alphas, groups: Pairs) -> Moments:
+    """One pass over the covariates of features: moments of their columns and, last, the response.
+
+    Parameters
+    ----------
+    rows : Rows
+        Where the rows come from.
+    features : sequence of Feature
+        What is to be evaluated.
+    alphas : dict
+        Coefficients inside projections.
+    groups : tuple of pairs of ndarray
+        Which products to sum; the second of a pair holds the first.
+    """
+    used = {name for f in features for name in f.covariates}
+    names = tuple(name for name in rows.covariates if name in used)
+    if is_compiled(features):
+        return rows.reduce(CompiledMoments(program_of(features, names, alphas), groups), names)
+    columns = FeatureColumns(tuple(features), names, dict(alphas))
+    return rows.reduce(MomentsOf(columns, len(features) + 1, groups), names)
+
+
 def projections_in(features: Iterable[Feature]) -> list[Feature]:
     """All projections inside features, in a fixed order."""
     return sorted({node for f in features for node in f.subfeatures() if node.kind == "projection"})
@@ -96,8 +119,7 @@ def fit_alphas(rows: Rows, features: Iterable[Feature], alphas: Alphas) -> None:
         parents = sorted({child for node in ready for child in node.children})
         where = {parent: i for i, parent in enumerate(parents)}
         groups = tuple(_with_response([where[child] for child in node.children], len(parents)) for node in ready)
-        columns = FeatureColumns(tuple(parents), rows.covariates, dict(alphas))
-        moments = rows.reduce(MomentsOf(columns, len(parents) + 1, groups))
+        moments = feature_moments(rows, parents, alphas, groups)
         for node, (index, _), cross in zip(ready, groups, moments.cross, strict=True):
             alphas[node] = _least_squares(moments, index, cross)
         waiting = [node for node in waiting if node not in alphas]

@@ -18,11 +18,14 @@ from modejump.design import BASE_TOLERANCE, Columns, Layout
 from modejump.errors import InputError
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW
 from modejump.problem import Problem
-from modejump.samplers.chunks import Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
+from modejump.samplers.chunks import Block, Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
+from modejump.samplers.programs import CompiledMoments, loads
 
 # The products tell the residual share of the largest model to about 1e-12: this is near enough to the share at which
 # fits are refined.
 MAYBE_PERFECT = 2.0 * REFINE_BELOW
+# Products of so few columns cost less where the columns are in cache than by calls of BLAS, which wins with more.
+FEW = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +90,25 @@ def streamed_problem(
     layout = Layout.of(terms, always_in)
     k = len(rows.covariates)
     order = np.concatenate([layout.order, np.array([*layout.fixed, k], np.int64)])
-    found = rows.reduce(OverviewOf(MomentsOf(Chosen(order), k + 1, everything(k + 1)), order))
+    found = rows.reduce(OverviewOf(line_moments(order), order))
     assert isinstance(found, Overview)
     check_response(found.moments)
     return problem_over(
         rows, Chosen(order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
         digest=found.lanes.text,
     )  # fmt: skip
+
+
+def line_moments(order: np.ndarray) -> Callable[[Block], Moments]:
+    """From a block to the moments of its lines in an order: few by the compiled sums, many by BLAS.
+
+    Parameters
+    ----------
+    order : ndarray of int
+        The lines.
+    """
+    k = len(order)
+    return CompiledMoments(loads(order), everything(k)) if k <= FEW else MomentsOf(Chosen(order), k, everything(k))
 
 
 def check_response(moments: Moments) -> None:

@@ -13,6 +13,8 @@ from modejump.errors import InputError
 from modejump.sources.base import CHUNK_ROWS, ChunkSource
 
 _ENDINGS = (".parquet", ".pq")
+# Bytes of each column that are read at a time.
+_BUFFER = 256 * 2**10
 
 
 def is_parquet(path: Path) -> bool:
@@ -66,8 +68,9 @@ def _open(path: Path) -> Any:
             "reading Parquet needs pyarrow, which is not installed; run: pip install 'modejump[parquet]'."
         ) from None
     try:
-        # Buffered beforehand, the whole file would be in memory before the first batch.
-        return ParquetFile(path, pre_buffer=False)
+        # Buffered beforehand, the whole file would be in memory before the first batch; without a buffer of some size,
+        # a whole row group, and that may be the file.
+        return ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except (OSError, ValueError, ArrowException) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"the file {path} cannot be read as Parquet: {reason}.") from None
