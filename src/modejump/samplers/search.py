@@ -117,13 +117,14 @@ def rounds(chain: GeneticChain, populations: int, share: float | None, began: fl
     began : float
         When it began, by the clock that counts them.
     """
-    done, count = int(chain.genetic.num[POPULATIONS]), _ROUND
+    # Against the clock, the first rounds are short: a population may take seconds where each model is fitted.
+    done, count = int(chain.genetic.num[POPULATIONS]), _ROUND if share is None else 1
     while done < populations if share is None else done == 0 or time.perf_counter() - began < share:
         now = time.perf_counter()
         done += count if share is not None else min(count, populations - done)
         chain.run_to(done)
         took = time.perf_counter() - now
-        if took < _ROUND_SECONDS / 2 and share is None:
+        if took < _ROUND_SECONDS / 2 and (share is None or count < _ROUND):
             count *= 2
         elif took > 10 * _ROUND_SECONDS:
             count = max(1, count // 2)
