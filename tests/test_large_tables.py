@@ -264,7 +264,7 @@ def table(rows):
 
 def fit(x, y, steps):
     budget = modejump.Budget(steps=steps, warmup=0)
-    options = dict(algorithm="mjmcmc", chains=2, budget=budget, random_state=1, progress=False)
+    options = dict(algorithm="mjmcmc", chains=1, budget=budget, random_state=1, progress=False)
     if family == "binomial":
         model = modejump.BGLMClassifier(**options).fit(x, y)
     else:
@@ -285,7 +285,7 @@ empty = resident("VmRSS")
 x, y = table(1_000_000)
 settle()
 Path("/proc/self/clear_refs").write_text("5")
-model = fit(x, y, 20)
+model = fit(x, y, 4)
 print(json.dumps((resident("VmHWM") - empty) / (8 * 20 * 1_000_000)))
 """
 
