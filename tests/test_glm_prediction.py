@@ -27,6 +27,7 @@ from modejump.posterior import (
 from modejump.posterior.fits import keep_models, single_model
 from modejump.posterior.laplace import shrinkage_rule, unpack_fit, unpack_fit_plain
 from modejump.posterior.mixture import make_tails, normal_quantiles, normal_quantiles_plain
+from modejump.posterior.shape import shape_rules
 from modejump.posterior.spread import (
     MOST_NODES,
     Mixture,
@@ -40,7 +41,7 @@ from modejump.posterior.spread import (
 )
 from modejump.priors import codes
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
-from modejump.problem import Problem
+from modejump.problem import Problem, ProblemData
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 
@@ -198,7 +199,7 @@ def all_models(problem: Problem) -> Posterior:
 
 @dataclass
 class Component:
-    """One model with one g: the normal posterior of its coefficients on the raw scale."""
+    """One model with one g and one shape: the normal posterior of its coefficients on the raw scale."""
 
     weight: float
     members: list[int]
@@ -226,9 +227,27 @@ def twin(case: Case, problem: Problem, posterior: Posterior) -> list[Component]:
         for s, share in zip(shrink, inner, strict=True):
             precision = info.copy()
             precision[base:, base:] += schur * (1.0 / s - 1.0) if s > 0.0 else schur * 1e12
-            mean = np.linalg.solve(precision, info @ fit.theta)
-            out.append(Component(weight * share, members, mean, np.linalg.inv(precision), fit.shape))
+            mean, covariance = np.linalg.solve(precision, info @ fit.theta), np.linalg.inv(precision)
+            for v, part in shapes_of(case, data, fit, wald * (1.0 - s)):
+                out.append(Component(weight * share * part, members, mean, covariance * fit.shape / v, v))
     return out
+
+
+def shapes_of(case: Case, data: ProblemData, fit: Estimate, lost: float) -> Iterator[tuple[float, float]]:
+    """Values of the shape and their weights; one where the family has none."""
+    if case.family != "gamma":
+        return iter([(1.0, 1.0)])
+    flat = len(fit.theta) if data.code in (codes.BIC, codes.AIC, codes.JEFFREYS) else data.base
+    _, v, part = shape_rules(np.array([fit.shape]), data.n, np.array([float(flat)]), np.array([lost / fit.shape]))
+    return zip(v.tolist(), part.tolist(), strict=True)
+
+
+def dense_shape(case: Case, design: np.ndarray, fit: Estimate, flat: int) -> tuple[np.ndarray, np.ndarray]:
+    """The shape's posterior from the likelihood itself, on a grid of log shapes."""
+    v = fit.shape * np.exp(np.linspace(-3.0, 2.5, 1601))
+    value = np.array([log_likelihood(case, design, fit.theta, shape) for shape in v]) - 0.5 * flat * np.log(v)
+    weight = np.exp(value - value.max())
+    return v, weight / weight.sum()
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -294,6 +313,46 @@ def test_the_posterior_of_the_shrinkage(name: str, k: int, wald: float) -> None:
     assert weight.sum() == pytest.approx(1.0, abs=1e-12)
     for power in (1, 2, 3):
         assert weight @ shrink**power == pytest.approx(density @ s**power, abs=1e-7)
+
+
+@pytest.mark.parametrize("rows", [8, 30, 90])
+@pytest.mark.parametrize("shape", [0.3, 4.0, 60.0])
+def test_shapes_stand_for_their_posterior(rows: int, shape: float) -> None:
+    rng = np.random.default_rng(523)
+    whole = make_case("gamma", "log")
+    case = replace(
+        whole, x=whole.x[:rows], y=rng.gamma(shape, 1.0 / shape, rows), weights=whole.weights[:rows],
+        offset=np.zeros(rows),
+    )  # fmt: skip
+    design = np.column_stack([np.ones(rows), case.x[:, 0]])
+    fit = estimate(case, design)
+    n = float(case.weights.sum())
+    v, weight = dense_shape(case, design, fit, 2)
+    count, value, part = shape_rules(np.array([fit.shape]), n, np.array([2.0]), np.zeros(1))
+    assert count == len(value) == len(part) and part.sum() == pytest.approx(1.0, abs=1e-12)
+    for power in (-1.0, 1.0, 2.0):
+        assert part @ value**power == pytest.approx(weight @ v**power, rel=2e-4)
+    # What the g-prior loses of the fit speaks for a smaller shape, like a larger sum of squares.
+    _, pulled, other = shape_rules(np.array([fit.shape]), n, np.array([2.0]), np.array([0.5 * n / fit.shape]))
+    expected_weight = weight * np.exp(-0.25 * n * v / fit.shape - np.max(np.log(weight[weight > 0])))
+    assert other @ pulled == pytest.approx(expected_weight @ v / expected_weight.sum(), rel=2e-4)
+
+
+def test_a_large_shape_makes_student_t() -> None:
+    # With little noise log y is normal, and its precision has n - 3 degrees of freedom.
+    rng = np.random.default_rng(524)
+    x = rng.normal(size=(12, 2))
+    y = np.exp(0.4 * x[:, 0] + 1e-4 * rng.normal(size=12))
+    problem = Problem.build(x, y, always_in=["x1", "x2"], family="gamma")
+    predictor = Posterior(problem, enumerate_models(problem)).predictor()
+    new = rng.normal(size=(5, 2))
+    lower, upper = predictor.interval(new_rows(problem, np.zeros((5, 0)), new), 0.9)
+    design, wanted = (np.column_stack([np.ones(len(a)), a]) for a in (x, new))
+    theta, rss, *_ = np.linalg.lstsq(design, np.log(y), rcond=None)
+    leverage = np.einsum("ij,ji->i", wanted, np.linalg.solve(design.T @ design, wanted.T))
+    half = stats.t.ppf(0.95, 9) * np.sqrt(rss[0] / 9 * (1.0 + leverage))
+    assert np.allclose(np.log(upper), wanted @ theta + half, atol=2e-3 * half.min())
+    assert np.allclose(np.log(lower), wanted @ theta - half, atol=2e-3 * half.min())
 
 
 def mixture_of(case: Case, parts: list[Component], problem: Problem, row: int) -> tuple[np.ndarray, ...]:
@@ -363,7 +422,11 @@ def test_a_single_model_agrees_with_maximum_likelihood(case: Case) -> None:
     fit = estimate(case, case.design(problem, members, case.x))
     table = coefficients(posterior, kind="best").loc[["(intercept)", "d", "a", "f[1]", "f[2]"]]
     assert np.allclose(table["mean"], fit.theta, atol=1e-6)
-    assert np.allclose(table["sd"], np.sqrt(np.diag(np.linalg.inv(fit.information))), rtol=1e-5)
+    covariance = np.linalg.inv(fit.information)
+    if case.family == "gamma":
+        v, weight = dense_shape(case, case.design(problem, members, case.x), fit, len(fit.theta))
+        covariance *= weight @ (fit.shape / v)
+    assert np.allclose(table["sd"], np.sqrt(np.diag(covariance)), rtol=1e-5)
     base = estimate(case, case.design(problem, [], case.x))
     bic = fit.value - base.value - 0.5 * 3 * np.log(case.weights.sum())
     assert posterior.log_marginal_likelihood(["a", "f"]) == pytest.approx(bic, abs=1e-6)
@@ -767,3 +830,33 @@ def test_intervals_cover_what_they_say(family: str) -> None:
     error = gap.std(ddof=1) / np.sqrt(RUNS)
     assert error < 0.006
     assert abs(gap.mean()) < SIGMAS * error
+
+
+def coverage_of_few_rows(runs: int, seed: int, plugged_in: bool = False) -> tuple[float, float]:
+    """How much 90 % intervals from 20 rows cover beyond 0.9, and the standard error of that.
+
+    With ``plugged_in`` the shape is taken at its estimate.
+    """
+    rng, rows, new = np.random.default_rng(seed), 20, 20
+    gap = np.zeros(runs)
+    for i in range(runs):
+        x = rng.normal(size=(rows + new, 2))
+        y = respond("gamma", "log", 1.0 + x @ [0.5, 0.0], rng)
+        problem = Problem.build(x[:rows], y[:rows], always_in=["x1", "x2"], family="gamma")
+        predictor = Posterior(problem, enumerate_models(problem)).predictor()
+        if plugged_in:
+            one = np.ones(1)
+            point = predictor.shrinkage._replace(start=np.arange(2), value=one, weight=one, wider=one)
+            predictor = replace(predictor, shrinkage=point._replace(shape=predictor.fits.shape))
+        lower, upper = predictor.interval(new_rows(problem, np.zeros((new, 0)), x[rows:]), 0.9)
+        gap[i] = ((lower <= y[rows:]) & (y[rows:] <= upper)).mean() - 0.9
+    return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(runs))
+
+
+def test_intervals_from_few_rows_know_that_the_shape_is_uncertain() -> None:
+    gap, error = coverage_of_few_rows(200, 525)
+    assert error < 0.008
+    assert abs(gap) < SIGMAS * error
+    # The same rows with the shape at its estimate: the test can tell.
+    gap, error = coverage_of_few_rows(200, 525, plugged_in=True)
+    assert gap < -SIGMAS * error

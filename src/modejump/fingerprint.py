@@ -18,12 +18,13 @@ import numpy as np
 
 from modejump.errors import InputError
 from modejump.kernels.digest import row_lanes
+from modejump.likelihoods.glm import table_rows
 from modejump.likelihoods.rows import OWN
 from modejump.problem import Problem
 from modejump.samplers.chunks import Lanes
 from modejump.samplers.feature_table import FeatureProblem
 
-_BLOCK_BYTES = 16 * 2**20
+_BLOCK_BYTES = 4 * 2**20
 # How each part is called in a sentence.
 PARTS = {
     "likelihood": "the family or link of the response",
@@ -73,6 +74,30 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     return {name: _sha256(value) for name, value in parts.items()} | {"data": data}
 
 
+def sealed(problem: Problem) -> Problem:
+    """The problem with the digest of its rows written down, where they lie in a table that was not copied.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    """
+    if problem.digest is not None or not problem.data.glm.layout:
+        return problem
+    return dataclasses.replace(problem, digest=_problem_digest(problem))
+
+
+def is_unchanged(problem: Problem) -> bool:
+    """Whether the table of a sealed problem still holds its rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; others have their own copy of the rows, which nobody changes.
+    """
+    return problem.digest is None or not problem.data.glm.layout or _problem_digest(problem) == problem.digest
+
+
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """The part in which two problems differ, as it is called in a sentence; empty where they are the same."""
     for name, words in PARTS.items():
@@ -96,7 +121,7 @@ def _problem_digest(problem: Problem) -> str:
     if problem.observed is None:
         raise InputError("the problem holds no rows and no digest of them, so nobody can tell what its data were.")
     y, weight, offset = problem.observed
-    columns = problem.data.columns
+    columns, glm = problem.data.columns, problem.data.glm
     fixed = columns.base[:, int(problem.intercept) :]
     last = [y, offset] if offset.any() else [y]
     lanes = np.zeros(2, np.uint64)
@@ -104,7 +129,8 @@ def _problem_digest(problem: Problem) -> str:
     step = max(1, _BLOCK_BYTES // (8 * width))
     for start in range(0, len(y), step):
         rows = slice(start, start + step)
-        block = np.vstack([columns.x[rows].T, fixed[rows].T, *(part[None, rows] for part in last)])
+        candidates = table_rows(glm, rows) if glm.layout else columns.x[rows].T
+        block = np.vstack([candidates, fixed[rows].T, *(part[None, rows] for part in last)])
         row_lanes(block, weight[rows], lanes, compiled=False)
     return Lanes(lanes).text
 

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.design import (
+    LARGE_BYTES,
     Columns,
     Layout,
+    as_if_writable,
     base_matrix,
     gram_matrix,
     project_base,
@@ -29,13 +31,16 @@ from modejump.design import (
 from modejump.errors import InputError
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian import MarginalTable, make_table
-from modejump.likelihoods.glm import Glm, has_estimate, new_glm_work, no_glm
+from modejump.likelihoods.glm import BY_COLUMN, BY_ROW, Glm, has_estimate, new_glm_work, no_glm, standardised
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.own import Own, RawTable
 from modejump.priors import codes
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
 from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model_prior
+
+# Columns of a table whose rows are short: four lines of the cache.
+_SHORT_ROW = 32
 
 
 class Observed(NamedTuple):
@@ -153,12 +158,14 @@ class Problem:
         if terms is None:
             terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
         layout = Layout.of(terms, always_in)
-        candidates = take_columns(x, layout.order)
+        lent = _stays(x, family)
+        order = layout.order if lent else None
+        candidates = as_if_writable(x) if lent else take_columns(x, layout.order)
         n = float(w.sum())
         base = base_matrix(x, layout.fixed, intercept)
         check_observations(n, base.shape[1])
-        columns, base_rss, base_coef = project_base(candidates, y, w, base)
-        gram, corr = gram_matrix(columns)
+        columns, base_rss, base_coef = project_base(candidates, y, w, base, order)
+        gram, corr = gram_matrix(columns, order)
         prior = resolve_coef_prior(coef_prior)
         model_prior = resolve_model_prior(model_prior)
         compiled = _compile(model_prior, layout, parents)
@@ -166,7 +173,9 @@ class Problem:
         raw = RawTable(
             layout.names, layout.always_in, layout.first, y, w, base, candidates, gram, max_cols, compiled.arrays
         )
-        family, glm = _likelihood(family, raw, offset, columns, prior, prior.parameters(n, base_rss), n)
+        family, glm = _likelihood(family, raw, offset, columns, prior, prior.parameters(n, base_rss), n, order)
+        if lent:
+            columns = columns._replace(x=np.empty((0, len(layout.order))), response=np.empty(0))
         return cls._of(
             layout, intercept, prior, model_prior, compiled, columns, (gram, corr), n, base_rss, base_coef, x.shape[0],
             family, glm, Observed(y, w, offset), None,
@@ -339,8 +348,25 @@ def _kept_rows(
     return x, y, w, offset
 
 
+def _stays(x: np.ndarray, family: Family) -> bool:
+    """Whether fits read the table where it lies: a large one of few columns, or with the columns one by one.
+
+    From rows that are longer than a few lines of the cache, single columns are read at the cost of several.
+    """
+    if family.name == "gaussian" or isinstance(family, Own) or x.nbytes <= LARGE_BYTES:
+        return False
+    return bool(x.flags.f_contiguous or (x.flags.c_contiguous and x.shape[1] <= _SHORT_ROW))
+
+
 def _likelihood(
-    family: Family, raw: RawTable, offset: np.ndarray, columns: Columns, prior: CoefPrior, par: np.ndarray, n: float
+    family: Family,
+    raw: RawTable,
+    offset: np.ndarray,
+    columns: Columns,
+    prior: CoefPrior,
+    par: np.ndarray,
+    n: float,
+    order: np.ndarray | None,
 ) -> tuple[Family, Glm]:
     """What the family needs beyond the Gram matrix, and the family as one that knows the problem."""
     if family.name == "gaussian":
@@ -348,7 +374,8 @@ def _likelihood(
     family.check_prior(prior)
     if isinstance(family, Own):
         return own_base(family.bind(raw))
-    return family, _glm(family, raw.y, raw.w, offset, raw.base, columns, prior.code, par, n)
+    glm = _glm(family, raw.y, raw.w, offset, raw.base, columns, order)
+    return family, fitted_base(family, glm, prior.code, par, n)
 
 
 def own_base(bound: tuple[Own, Glm]) -> tuple[Own, Glm]:
@@ -371,41 +398,43 @@ def _glm(
     offset: np.ndarray,
     base: np.ndarray,
     columns: Columns,
-    code: int,
-    par: np.ndarray,
-    n: float,
+    order: np.ndarray | None,
 ) -> Glm:
-    """Response and standardised columns of a generalised linear model, with its base model fitted."""
-    rows, p = columns.x.shape
-    x = np.empty((p, rows))
-    step = rows_at_a_time(p)
-    for start in range(0, rows, step):
-        some = slice(start, min(rows, start + step))
-        x[:, some] = (standardised_block(columns, some) / columns.root_weight[some, None]).T
-    return fitted_base(family, y, w, offset, base, x, np.zeros(0), code, par, n)
+    """Response and columns of a generalised linear model: standardised ones, or where an order is given the table."""
+    if order is None:
+        rows, p = columns.x.shape
+        x = np.empty((p, rows))
+        step = rows_at_a_time(p)
+        for start in range(0, rows, step):
+            some = slice(start, min(rows, start + step))
+            x[:, some] = (standardised_block(columns, some) / columns.root_weight[some, None]).T
+        return new_glm(family, y, w, offset, base, x)
+    by_column = columns.x.flags.f_contiguous
+    glm = new_glm(family, y, w, offset, base, columns.x.T if by_column else columns.x)
+    with np.errstate(divide="ignore"):
+        factor = np.where(columns.scale > 0, 1.0 / columns.scale, 0.0)
+    return glm._replace(
+        layout=BY_COLUMN if by_column else BY_ROW,
+        place=order,
+        centre=np.ascontiguousarray((glm.base @ base) @ columns.loading),
+        factor=factor,
+    )
 
 
-def fitted_base(
-    family: Family,
-    y: np.ndarray,
-    w: np.ndarray,
-    offset: np.ndarray,
-    base: np.ndarray,
-    x: np.ndarray,
-    unroot: np.ndarray,
-    code: int,
-    par: np.ndarray,
-    n: float,
-) -> Glm:
-    """A generalised linear model whose base model is fitted, or one sentence where that has no fit."""
+def new_glm(family: Family, y: np.ndarray, w: np.ndarray, offset: np.ndarray, base: np.ndarray, x: np.ndarray) -> Glm:
+    """A generalised linear model of these candidate columns, whose base model is not fitted yet."""
     basis = np.ascontiguousarray(np.linalg.qr(base)[0].T) if base.shape[1] else np.zeros((0, len(y)))
-    unit = int((w == 1.0).all())
-    glm = Glm(
-        np.ascontiguousarray(y), w, offset, basis, x, unroot, np.zeros(len(basis)), np.zeros(1), family.code,
-        family.link_code, unit, int((offset == 0.0).all()), np.zeros(0), 0, 0,
+    return Glm(
+        np.ascontiguousarray(y), w, offset, basis, x, np.zeros(0), np.zeros(len(basis)), np.zeros(1), family.code,
+        family.link_code, int((w == 1.0).all()), int((offset == 0.0).all()), np.zeros(0), 0, 0, *standardised(),
     )  # fmt: skip
+
+
+def fitted_base(family: Family, glm: Glm, code: int, par: np.ndarray, n: float) -> Glm:
+    """The same model with its base model fitted, or one sentence where that has no fit."""
+    basis = glm.base
     if len(basis):
-        glm.start[:] = basis @ family.first_guess(y, w, offset)
+        glm.start[:] = basis @ family.first_guess(glm.y, glm.weight, glm.offset)
     work = new_glm_work(glm, 1)
     value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
     if not (np.isfinite(value) and has_estimate(work)):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from modejump.design import in_place
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
@@ -19,6 +20,7 @@ from modejump.estimators.job import Job
 from modejump.estimators.rows import merge_rows_with_offset
 from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
+from modejump.fingerprint import sealed
 from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
@@ -119,11 +121,12 @@ class Selection(PosteriorEstimator):
         checkpoint = self._desk.begin(self, job)
 
         def build() -> Problem:
-            return Problem.build(
+            problem = Problem.build(
                 job.design, job.response, terms=job.spec.terms, always_in=job.always_in, weights=job.weights,
                 coef_prior=self.coef_prior, model_prior=self.model_prior, intercept=job.spec.intercept,
                 family=self._read_family(), offset=job.offset,
             )  # fmt: skip
+            return sealed(problem)
 
         return self._select(job, build, checkpoint, stacklevel=6)
 
@@ -175,7 +178,7 @@ class Selection(PosteriorEstimator):
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         known = options.read_offset(offset, self.problem_.family, len(design))
         candidates, always = self._columns()
-        return new_rows(self.problem_, design[:, candidates], design[:, always], offset=known)
+        return new_rows(self.problem_, design[:, in_place(candidates)], design[:, always], offset=known)
 
     def _columns(self) -> tuple[list[int], list[int]]:
         """Design columns of the candidates, in the problem's order, and of the terms always in."""

@@ -93,7 +93,7 @@ class Discovery(PosteriorEstimator):
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
-            design, response, weights = merge_rows(design, response, weights)
+            design, response, weights = merge_rows(np.ascontiguousarray(design), response, weights)
         _check_size(response, weights)
         names = {"target": name_of(y, "y")}
         return self._do(

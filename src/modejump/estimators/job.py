@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from modejump.estimators.unmoved import in_rows
 from modejump.samplers.budget import Budget
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Job:
 
     def __post_init__(self) -> None:
         # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
-        object.__setattr__(self, "design", np.ascontiguousarray(self.design))
+        object.__setattr__(self, "design", in_rows(self.design))
 
 
 class Desk:

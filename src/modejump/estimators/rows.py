@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-MERGE_BYTES = 64 * 2**20
+from modejump.design import LARGE_BYTES
 
 
 def merge_rows(
@@ -31,7 +31,7 @@ def merge_rows(
         The distinct rows; weights are None where each counts once. Tables above 64 MiB come back as they are:
         there a second copy costs more than the last digits are worth.
     """
-    if design.nbytes > MERGE_BYTES:
+    if design.nbytes > LARGE_BYTES:
         return design, y, weights
     if weights is not None and not (weights > 0).all():
         used = weights > 0
@@ -58,7 +58,7 @@ def merge_rows_with_offset(
     """
     if offset is None:
         return (*merge_rows(design, y, weights), None)
-    if design.nbytes > MERGE_BYTES:
+    if design.nbytes > LARGE_BYTES:
         return design, y, weights, offset
     both, y, weights = merge_rows(np.column_stack([design, offset]), y, weights)
     return np.ascontiguousarray(both[:, :-1]), y, weights, np.ascontiguousarray(both[:, -1])

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from modejump.errors import InputError
+from modejump.estimators.unmoved import frame_in_place
 
 # What a level of a stored factor may be; anything else has no faithful JSON form.
 _PLAIN = (str, int, float, bool)
@@ -172,6 +173,9 @@ class TableSpec:
             if len(given) != len(self.columns):
                 raise InputError(f"X has {len(given)} columns, but the fit had {len(self.columns)}; give as many.")
             given = dict(zip(self.names, given.values()))
+        if (whole := frame_in_place(frame, [given.get(name) for name in self.names])) is not None:
+            refuse_not_finite(whole, self.design_names)
+            return whole
         design = np.empty((len(frame), sum(column.width for column in self.columns)), order="F")
         start = 0
         for column in self.columns:

@@ -50,8 +50,9 @@ def digest_rows_plain(bits: np.ndarray, times: np.ndarray, lanes: np.ndarray) ->
         factor = mix_plain(np.full(1, j + 1, np.uint64)) | np.uint64(1)
         row += np.where(values != _SIGN, values, np.uint64(0)) * factor
     first = mix_plain(row)
-    lanes[0] += (first * times).sum(dtype=np.uint64)
-    lanes[1] += (mix_plain(first + _STEP) * times).sum(dtype=np.uint64)
+    # As an array: NumPy warns where single numbers wrap around.
+    second = mix_plain(first + _STEP)
+    lanes += np.array([(part * times).sum(dtype=np.uint64) for part in (first, second)])
 
 
 def mix_plain(x: np.ndarray) -> np.ndarray:

@@ -8,7 +8,16 @@ import numpy as np
 
 from modejump.handle import handle
 from modejump.jit import entry
-from modejump.likelihoods.glm import BLOCK, SHAPE, Glm, has_estimate, load, new_glm_work
+from modejump.likelihoods.glm import (
+    BLOCK,
+    SHAPE,
+    Glm,
+    candidate_rows,
+    count_candidates,
+    has_estimate,
+    load,
+    new_glm_work,
+)
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.rows import GAMMA, score_rows
 
@@ -16,7 +25,7 @@ from modejump.likelihoods.rows import GAMMA, score_rows
 _LEAST = 1e-12
 # Columns whose weighted length is below this share of the longest are left out.
 _SHORT = 1e-7
-_ROWS = 65_536
+_ROWS = 16_384
 
 
 class Expansion(NamedTuple):
@@ -65,11 +74,11 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
     predictor, score, info = (np.empty(len(glm.y)) for _ in range(3))
     _expand_rows(glm, work, cols, predictor, score, info)
     target = info * predictor + score
-    p, b = len(glm.x), len(glm.base)
+    p, b = count_candidates(glm), len(glm.base)
     gram, corr = np.zeros((p + b, p + b)), np.zeros(p + b)
     for start in range(0, len(glm.y), _ROWS):
         rows = slice(start, start + _ROWS)
-        both = np.vstack([glm.base[:, rows], glm.x[:, rows]])
+        both = np.vstack([glm.base[:, rows], candidate_rows(glm, rows)])
         gram += (both * info[rows]) @ both.T
         corr += both @ target[rows]
     told = info > _LEAST * info.max()

@@ -54,6 +54,8 @@ MOST_HALVINGS = 12
 # with the number of its columns.
 MAY_ASK, STAGE, COLUMNS = 0, 1, 2
 NOTHING, ASKED, ANSWERED = 0, 1, 2
+# What Glm.x is: the candidates of unit length, (p, n), or a table as it was given, (columns, n) or (n, columns).
+STANDARDISED, BY_COLUMN, BY_ROW = 0, 1, 2
 # Slots of GlmWork.val: results; then of the last pass the lowest margin, decrement, and length of the step in Newton's.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN, DECREMENT, STRETCH = 0, 1, 2, 3, 4, 5, 6
 # Slots of GlmWork.num: how many columns the last model had, whether ``hessian`` still holds its factor, and whether
@@ -68,7 +70,7 @@ class Glm(NamedTuple):
     weight: np.ndarray  # float64 (n,)
     offset: np.ndarray  # float64 (n,)
     base: np.ndarray  # float64 (b, n): columns of every model, orthonormal
-    x: np.ndarray  # float64 (p, n): candidate columns, of unit length, without their part in the base
+    x: np.ndarray  # float64 (p, n): candidate columns, of unit length, without their part in the base; or a table
     unroot: np.ndarray  # float64 (n,): what the columns are to be multiplied by, or (0,)
     start: np.ndarray  # float64 (b,): coefficients of the base model
     null: np.ndarray  # float64 (1,): log marginal likelihood of the base model
@@ -80,6 +82,11 @@ class Glm(NamedTuple):
     params: np.ndarray  # float64 (q,)
     address: int
     report: int
+    # Where ``x`` is a table that nobody has copied: how it lies, and what makes a candidate of one of its columns.
+    layout: int  # STANDARDISED, BY_COLUMN or BY_ROW
+    place: np.ndarray  # int64 (p,): the candidate's column of the table
+    centre: np.ndarray  # float64 (b, p): its loadings on the columns of every model
+    factor: np.ndarray  # float64 (p,): one over the length of what is left; zero where nothing is
 
 
 class GlmWork(NamedTuple):
@@ -115,13 +122,47 @@ def no_glm() -> Glm:
     """What a Gaussian problem has instead."""
     none = np.zeros(0)
     return Glm(
-        np.zeros((0, 0)), none, none, np.zeros((0, 0)), np.zeros((0, 0)), none, none, none, 0, 0, 1, 1, none, 0, 0
-    )
+        np.zeros((0, 0)), none, none, np.zeros((0, 0)), np.zeros((0, 0)), none, none, none, 0, 0, 1, 1, none, 0, 0,
+        *standardised(),
+    )  # fmt: skip
+
+
+def standardised() -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """The last fields of a `Glm` whose columns are of unit length."""
+    return STANDARDISED, np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(0)
+
+
+def count_candidates(glm: Glm) -> int:
+    """Number of candidate columns."""
+    return len(glm.place) if glm.layout else len(glm.x)
+
+
+def table_rows(glm: Glm, rows: slice) -> np.ndarray:
+    """The candidates' columns of a table that was not copied, of some rows: shape (p, rows)."""
+    return np.asarray(glm.x[:, rows][glm.place] if glm.layout == BY_COLUMN else glm.x[rows].T[glm.place])
+
+
+def with_order(glm: Glm, cols: np.ndarray) -> Glm:
+    """The same with its candidate columns in another order; a table that was not copied stays as it is."""
+    if glm.layout == STANDARDISED:
+        return glm._replace(x=np.ascontiguousarray(glm.x[cols]))
+    centre = np.ascontiguousarray(glm.centre[:, cols])
+    return glm._replace(place=glm.place[cols], centre=centre, factor=glm.factor[cols])
+
+
+def candidate_rows(glm: Glm, rows: slice) -> np.ndarray:
+    """Candidate columns, of unit length and without their part in the base, of some rows: shape (p, rows)."""
+    if glm.layout == STANDARDISED:
+        return glm.x[:, rows]
+    raw = table_rows(glm, rows)
+    raw -= glm.centre.T @ glm.base[:, rows]
+    raw *= glm.factor[:, None]
+    return raw
 
 
 def new_glm_work(glm: Glm, room: int) -> GlmWork:
     """Scratch space for models of up to ``room`` columns; empty for a Gaussian problem."""
-    b, p = glm.base.shape[0], glm.x.shape[0]
+    b, p = glm.base.shape[0], count_candidates(glm)
     m, block = (b + room, BLOCK) if glm.y.ndim == 1 else (0, 0)
     warm = np.zeros(b + p)
     warm[:b] = glm.start
@@ -158,6 +199,29 @@ def has_estimate(work: GlmWork) -> bool:
 
 
 @kernel
+def _load_table(glm, columns, cols, k, first, m):
+    """Candidates of a block from a table that was not copied: the base, which is loaded, is taken out here."""
+    x, place, centre, factor = glm.x, glm.place, glm.centre, glm.factor
+    b = glm.base.shape[0]
+    for i in range(k):
+        c = cols[i]
+        at, target, scale = place[c], columns[b + i], factor[c]
+        if glm.layout == BY_COLUMN:
+            source = x[at]
+            for r in range(m):
+                target[r] = source[first + r]
+        else:
+            for r in range(m):
+                target[r] = x[first + r, at]
+        for q in range(b):
+            held, share = columns[q], centre[q, c]
+            for r in range(m):
+                target[r] -= share * held[r]
+        for r in range(m):
+            target[r] *= scale
+
+
+@kernel
 def load(glm, work, cols, k, first, m):
     """Columns of a block of rows: the base's, then the model's."""
     b = glm.base.shape[0]
@@ -167,6 +231,9 @@ def load(glm, work, cols, k, first, m):
         source, target = base[i], columns[i]
         for r in range(m):
             target[r] = source[first + r]
+    if glm.layout != STANDARDISED:
+        _load_table(glm, columns, cols, k, first, m)
+        return
     for i in range(k):
         source, target = x[cols[i]], columns[b + i]
         for r in range(m):

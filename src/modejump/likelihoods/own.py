@@ -29,7 +29,7 @@ from numba.extending import intrinsic, is_jitted
 from modejump.errors import InputError
 from modejump.jit import kernel
 from modejump.likelihoods.families import Family
-from modejump.likelihoods.glm import Glm
+from modejump.likelihoods.glm import Glm, standardised
 from modejump.likelihoods.rows import OWN
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.kernels import ModelPriorArrays
@@ -341,7 +341,7 @@ def own_glm(
     unit = int((w == 1.0).all())
     return Glm(
         np.ascontiguousarray(y), w, np.zeros(len(y)), base, np.ascontiguousarray(x), none, np.zeros(len(base)),
-        np.zeros(1), OWN, 0, unit, 1, params, address, report,
+        np.zeros(1), OWN, 0, unit, 1, params, address, report, *standardised(),
     )  # fmt: skip
 
 

@@ -14,7 +14,18 @@ import numpy as np
 from modejump.handle import handle
 from modejump.jit import entry
 from modejump.likelihoods.fit import MOST_STEPS, WARM_STEPS, cold_start, end_fit, warm_start
-from modejump.likelihoods.glm import FITTED, GOING, MARGIN, SEPARATED, SLOW, Glm, GlmWork, after_pass, sum_rows
+from modejump.likelihoods.glm import (
+    FITTED,
+    GOING,
+    MARGIN,
+    SEPARATED,
+    SLOW,
+    Glm,
+    GlmWork,
+    after_pass,
+    count_candidates,
+    sum_rows,
+)
 from modejump.likelihoods.glm import new_glm_work as new_scratch
 from modejump.likelihoods.laplace import marginal_of_fit, tolerance_of
 from modejump.likelihoods.rows import OWN
@@ -27,7 +38,7 @@ LONG = 2_000_000
 
 def is_long(glm: Glm) -> bool:
     """Whether some model of the table is worth several threads."""
-    return glm.family not in (0, OWN) and len(glm.y) * len(glm.x) >= LONG
+    return glm.family not in (0, OWN) and len(glm.y) * count_candidates(glm) >= LONG
 
 
 @entry

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.errors import InputError
+from modejump.fingerprint import is_unchanged
 from modejump.jit import entry
 from modejump.kernels.evaluate import columns_resid
 from modejump.likelihoods.rows import OWN
@@ -204,6 +205,11 @@ def _check_rows(problem: Problem, members: Sequence[int]) -> None:
         raise InputError(
             f"the saved run holds no rows, which the model {{{names}}} needs, because it is not one of those kept for "
             "prediction; fit again to evaluate it."
+        )
+    if not is_unchanged(problem):
+        raise InputError(
+            f"the table was changed after the fit, which did not copy it, and the model {{{names}}} needs its rows; "
+            "fit again to evaluate it."
         )
 
 

@@ -4,14 +4,15 @@ Given the model and g the coefficients are normal (see :mod:`modejump.posterior.
 predictor of a new row. Its distribution is the mixture of these normals over g given the model, and over the models;
 the response has its family's distribution around the mean that belongs to the predictor.
 
-A gamma response's shape is taken at its estimate in each model, which makes intervals too narrow by a share of the
-order of 1/n. Under the inverse link a normal predictor may be negative, which no mean allows, and its reciprocal has no
-expectation: there the lognormal with the same mean and variance takes its place.
+A gamma response's shape is unknown too: its posterior given the model and g (see :mod:`modejump.posterior.shape`) is
+one more mixture, over which the variances of the coefficients go with the reciprocal of the shape. Under the inverse
+link a normal predictor may be negative, which no mean allows, and its reciprocal has no expectation: there the
+lognormal with the same mean and variance takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,10 +22,12 @@ from scipy import special
 from scipy.linalg import solve_triangular
 
 from modejump.errors import InputError
+from modejump.likelihoods.shrinkage import UNSHRUNK
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.laplace import LaplaceFit, LaplaceFits, shrinkage_rule, unpacked_fits
 from modejump.posterior.mixture import make_tails, normal_quantiles
 from modejump.posterior.predict import NewRows, checked_level
+from modejump.posterior.shape import shape_rules
 from modejump.posterior.spread import (
     SMOOTH,
     Mixture,
@@ -52,17 +55,39 @@ _FLAT = {"binomial": (-40.0, 40.0), "poisson": (-40.0, 80.0)}
 
 
 class Shrinkage(NamedTuple):
-    """Values of s = g/(1+g) that stand for its posterior: those of model i are ``start[i]`` to ``start[i + 1]``."""
+    """Values of s = g/(1+g), and of a gamma response's shape, that stand for their posterior.
+
+    Those of model i are ``start[i]`` to ``start[i + 1]``. At a shape other than its estimate the coefficients have
+    their variance times ``wider``, the estimate over the shape.
+    """
 
     start: np.ndarray
     value: np.ndarray
     weight: np.ndarray
+    shape: np.ndarray
+    wider: np.ndarray
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Mean for each model."""
+        return np.asarray(np.add.reduceat(self.weight * values, self.start[:-1]))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance for each model."""
-        mean = np.add.reduceat(self.weight * self.value, self.start[:-1])
-        gap = self.value - np.repeat(mean, np.diff(self.start))
-        return mean, np.add.reduceat(self.weight * gap**2, self.start[:-1])
+        """Mean and variance of s for each model."""
+        mean = self.mean(self.value)
+        return mean, self.mean((self.value - np.repeat(mean, np.diff(self.start))) ** 2)
+
+    def with_shapes(self, problem: Problem, fits: LaplaceFits, sizes: Sequence[int]) -> Shrinkage:
+        """The same with the shape's posterior instead of its estimates; ``sizes`` are the models' candidate columns."""
+        counts, data = np.diff(self.start), problem.data
+        estimate, wald = (np.repeat(values, counts) for values in (fits.shape, fits.wald))
+        flat = data.base + np.repeat(sizes, counts) * (data.code in UNSHRUNK)
+        pull = wald * (1.0 - self.value) / estimate
+        several, shape, weight = shape_rules(estimate, data.n, flat.astype(np.float64), pull)
+        ends = np.concatenate([[0], np.cumsum(several)])
+        return Shrinkage(
+            ends[self.start], np.repeat(self.value, several), np.repeat(self.weight, several) * weight, shape,
+            np.repeat(estimate, several) / shape,
+        )  # fmt: skip
 
 
 class CoefficientMoments(NamedTuple):
@@ -118,7 +143,10 @@ class GlmPredictor:
         ]
         start = np.concatenate([[0], np.cumsum([len(value) for value, _ in rules])]).astype(np.int64)
         value, weight = (np.concatenate([rule[i] for rule in rules]) for i in range(2))
-        return cls(problem, models, Shrinkage(start, value, weight), columns)
+        shrinkage = Shrinkage(start, value, weight, np.ones(len(value)), np.ones(len(value)))
+        if problem.family.name == "gamma":
+            shrinkage = shrinkage.with_shapes(problem, models.fits, [len(c) for c in columns])
+        return cls(problem, models, shrinkage, columns)
 
     @property
     def fits(self) -> LaplaceFits:
@@ -145,11 +173,6 @@ class GlmPredictor:
         """What brings rows of the base to its orthonormal columns."""
         factor = generalised_base_factor(self.problem)
         return solve_triangular(factor, np.eye(len(factor))) if len(factor) else factor
-
-    @cached_property
-    def _shape(self) -> np.ndarray:
-        """The gamma's shape in each component."""
-        return np.repeat(self.fits.shape, np.diff(self.shrinkage.start))
 
     @property
     def _log_scale(self) -> bool:
@@ -243,7 +266,7 @@ class GlmPredictor:
         """Nodes of the predictor close enough for its family's distribution function."""
         sharp = np.full(len(mixture.loc), SMOOTH)
         if self.problem.family.name == "gamma":
-            sharp = np.minimum(sharp, float(self._shape.max()) ** -0.5)
+            sharp = np.minimum(sharp, float(self.shrinkage.shape.max()) ** -0.5)
         elif self.problem.family.name == "poisson":
             top = np.where(mixture.weight > 0.0, mixture.loc + 3.0 * mixture.scale, -np.inf).max(axis=1)
             sharp = np.minimum(sharp, np.exp(-0.5 * np.minimum(top, 700.0)))
@@ -277,12 +300,12 @@ class GlmPredictor:
         s = self.shrinkage.value
         fixed, slope, fixed_variance, variance_slope = np.repeat(parts, counts, axis=2)
         loc = offset[:, None] + fixed + s * slope
-        variance = np.maximum(fixed_variance + s * variance_slope, _LEAST_SCALE**2)
+        variance = np.maximum((fixed_variance + s * variance_slope) * self.shrinkage.wider, _LEAST_SCALE**2)
         weight = np.repeat(self.models.weight, counts) * self.shrinkage.weight
         shares = np.ascontiguousarray(np.broadcast_to(weight, loc.shape))
         if self.problem.family.link == "inverse":
             loc, variance, shares = _reciprocal(loc, variance, shares, first)
-        return Mixture(loc, np.sqrt(variance), shares, self._shape)
+        return Mixture(loc, np.sqrt(variance), shares, self.shrinkage.shape)
 
     def coefficient_moments(self) -> CoefficientMoments:
         """Means and variances of the coefficients of the base and of the candidates, on their original scale."""
@@ -310,6 +333,7 @@ class GlmPredictor:
         """Of each model: its columns, mean and variance of their coefficients, and of the base's coefficients."""
         c, b = self.problem.data.columns, self.problem.data.base
         shrink, shrink_variance = self.shrinkage.moments()
+        wider, shrunk = (self.shrinkage.mean(v * self.shrinkage.wider) for v in (1.0, self.shrinkage.value))
         for i, fit in self.each_fit():
             k = len(fit.columns)
             # Coefficients on the original scale, those of the base first, from the standardised ones.
@@ -320,7 +344,7 @@ class GlmPredictor:
             loads = back @ fit.root
             slope = loads[:, b:] @ fit.centre[b:]
             mean = loads[:, :b] @ fit.centre[:b] + shrink[i] * slope
-            own = np.square(loads[:, :b]).sum(axis=1) + shrink[i] * np.square(loads[:, b:]).sum(axis=1)
+            own = wider[i] * np.square(loads[:, :b]).sum(axis=1) + shrunk[i] * np.square(loads[:, b:]).sum(axis=1)
             own += shrink_variance[i] * slope**2
             yield fit.columns, mean[b:], own[b:], mean[:b], own[:b]
 

@@ -47,10 +47,15 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
     results = [posterior.result for posterior in posteriors]
     _refuse_twice(results)
     # A run in memory still has its rows; those read from files have none.
-    problem = max((p.problem for p in posteriors), key=lambda problem: len(problem.data.columns.x))
+    problem = max((p.problem for p in posteriors), key=_rows_held)
     result = _merged_result(results, problem.n_terms)
     united = Posterior(problem, result, None, first.fingerprints)
     return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints)
+
+
+def _rows_held(problem: Problem) -> int:
+    """Rows that a problem has in memory, whatever for."""
+    return len(problem.data.columns.x) + len(problem.data.glm.y)
 
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:

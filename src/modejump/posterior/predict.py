@@ -75,10 +75,16 @@ def new_rows(
     always = np.empty((len(x), 0)) if always is None else np.asarray(always, dtype=np.float64)
     if always.shape != (len(x), wanted):
         raise InputError(f"the columns of terms always in have shape {always.shape}, but {(len(x), wanted)} is needed.")
-    if not (np.isfinite(x).all() and np.isfinite(always).all()):
+    if not (_finite(x) and _finite(always)):
         raise InputError("the new rows hold NaN or infinite values; drop or impute these rows first.")
     ones = [np.ones((len(x), 1))] if problem.intercept else []
     return NewRows(x, np.hstack([*ones, always]), _new_offset(problem, offset, len(x)))
+
+
+def _finite(values: np.ndarray) -> bool:
+    """Whether all are finite; where their sum is, there is no need to look at each."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def _new_offset(problem: Problem, offset: np.ndarray | None, rows: int) -> np.ndarray:

@@ -160,12 +160,18 @@ def grid_rule(mixture: Mixture, sharp: np.ndarray, bounds: tuple[float, float] =
 
 
 def _shapes(shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A few shapes, and how each component is shared between its two neighbours among them on the log scale."""
+    """A few shapes, and how each component is shared between them.
+
+    Where there are many, they lie on a grid of log shapes, and a component is shared between its two neighbours.
+    """
     log_shape = np.log(shape)
     low, width = float(log_shape.min()), float(np.ptp(log_shape))
     if width == 0.0:
         return shape[:1].copy(), np.ones((len(shape), 1))
     cells = min(int(np.ceil(width / SHAPE_STEP)), MOST_SHAPES - 1)
+    distinct, which = np.unique(shape, return_inverse=True)
+    if len(distinct) <= cells + 1:
+        return distinct, np.eye(len(distinct))[which]
     at = (log_shape - low) / width * cells
     part = np.maximum(1.0 - np.abs(at[:, None] - np.arange(cells + 1)), 0.0)
     return np.exp(low + width * np.arange(cells + 1) / cells), part

@@ -12,7 +12,7 @@ from modejump.errors import InputError
 from modejump.kernels.gray import traverse_glm
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
 from modejump.likelihoods.batch import BatchLikelihood
-from modejump.likelihoods.glm import new_glm_work
+from modejump.likelihoods.glm import new_glm_work, with_order
 from modejump.likelihoods.threads import is_long
 from modejump.problem import Problem, ProblemData
 from modejump.samplers.result import ModelTable, SamplerResult
@@ -174,7 +174,7 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
             loading=np.ascontiguousarray(c.loading[:, cols]),
             scale=c.scale[cols],
         ),
-        glm=data.glm._replace(x=np.ascontiguousarray(data.glm.x[cols])) if data.glm.family else data.glm,
+        glm=with_order(data.glm, cols) if data.glm.family else data.glm,
     ), order
 
 

@@ -19,7 +19,7 @@ from modejump.likelihoods.own import Own, RawTable
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import UniformPrior
-from modejump.problem import checked_arrays, fitted_base, own_base, project_base
+from modejump.problem import checked_arrays, fitted_base, new_glm, own_base, project_base
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
 from modejump.samplers.crew import Crew
@@ -155,8 +155,8 @@ def _base_model(
         raw = RawTable(names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, flat)
         return own_base(family.bind_features(raw, projections))
     par = prior.parameters(n, base_rss)
-    none = np.zeros((0, len(y)))
-    return family, fitted_base(family, y, w, np.zeros(len(y)), base, none, np.zeros(0), prior.code, par, n)
+    glm = new_glm(family, y, w, np.zeros(len(y)), base, np.zeros((0, len(y))))
+    return family, fitted_base(family, glm, prior.code, par, n)
 
 
 def gmjmcmc(
