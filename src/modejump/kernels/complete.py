@@ -11,7 +11,7 @@ from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.fresh import next_edit
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.population import column_at, dot_rows, weigh
-from modejump.kernels.state import SIZE
+from modejump.kernels.state import LOG_POSTERIOR, SIZE
 
 # Features that the edits of one feature may make besides themselves.
 _SPARE = 1024
@@ -29,6 +29,19 @@ def _seat(data, ar, pool, pop, st, place, f):
         gram[j, place] = gram[place, j]
     weigh(data, ar, pop, place, f)
     return True
+
+
+@kernel
+def _seat_once(data, ar, pool, pop, seated, place, f):
+    """Column of f at a place, unless f has a place already or no column; how many places are taken."""
+    if seated[f] or place == len(pop.feature):
+        return place
+    seated[f] = 1
+    if not column_at(ar, pool, pop, place, f):
+        return place
+    weigh(data, ar, pop, place, f)
+    pop.feature[place] = f
+    return place + 1
 
 
 @kernel
@@ -95,3 +108,35 @@ def score_edits(
             if done >= limit:
                 return done
     return done
+
+
+@entry
+def model_values(problem_data, chain, models, values):
+    """Log posteriors of models of the places of a population."""
+    data, ch = handle(problem_data), handle(chain)
+    for m in range(models.shape[0]):
+        set_model(data, ch.state, ch.work, ch.store, models[m])
+        values[m] = ch.state.val[LOG_POSTERIOR]
+
+
+@entry
+def seat_edits(problem_data, features, columns, population, declared, parents):
+    """Put features and then their edits, each once, into the first places, as many as there are; returns how many.
+
+    A feature without a column has none. Gram rows are left alone.
+    """
+    data, ar = handle(problem_data), handle(features)
+    pool, pop, space = handle(columns), handle(population), handle(declared)
+    seated = np.zeros(len(ar.kind), np.uint8)
+    count = 0
+    for i in range(len(parents)):
+        count = _seat_once(data, ar, pool, pop, seated, count, parents[i])
+    for i in range(len(parents)):
+        at = np.zeros(3, np.int64)
+        while count < len(pop.feature) and ar.num[COUNT] + _SPARE <= len(ar.kind):
+            g = next_edit(ar, space, parents[i], at)
+            if g == -2:
+                break
+            if g >= 0:
+                count = _seat_once(data, ar, pool, pop, seated, count, g)
+    return count

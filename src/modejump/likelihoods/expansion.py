@@ -12,6 +12,7 @@ from modejump.likelihoods.glm import (
     BLOCK,
     SHAPE,
     Glm,
+    GlmWork,
     candidate_rows,
     count_candidates,
     has_estimate,
@@ -56,6 +57,35 @@ def _expand_rows(generalised, scratch, cols, predictor, score, info):
             info[first + r] = work.info[r]
 
 
+class Rows(NamedTuple):
+    """Linear predictor without offset, score and information of all rows."""
+
+    predictor: np.ndarray
+    score: np.ndarray
+    info: np.ndarray
+
+
+def rows_at_fit(glm: Glm, work: GlmWork, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> Rows | None:
+    """The rows at the end of the fit of the model with these columns; None where it has no marginal likelihood.
+
+    Parameters
+    ----------
+    glm : Glm
+        Response and columns.
+    work : GlmWork
+        Scratch space.
+    cols : ndarray of int
+        Columns of the model.
+    code, par, n
+        Coefficient prior and number of observations.
+    """
+    if not np.isfinite(fit_columns(glm, work, cols, code, par, n)):
+        return None
+    rows = Rows(*(np.empty(len(glm.y)) for _ in range(3)))
+    _expand_rows(glm, work, cols, *rows)
+    return rows
+
+
 def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> Expansion | None:
     """The expansion at the fit of the model with these columns; None where that has no fit.
 
@@ -69,18 +99,18 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
         Coefficient prior and number of observations.
     """
     work = new_glm_work(glm, max(1, len(cols)))
-    if not (np.isfinite(fit_columns(glm, work, cols, code, par, n)) and has_estimate(work)):
+    rows = rows_at_fit(glm, work, cols, code, par, n)
+    if rows is None or not has_estimate(work):
         return None
-    predictor, score, info = (np.empty(len(glm.y)) for _ in range(3))
-    _expand_rows(glm, work, cols, predictor, score, info)
+    predictor, score, info = rows
     target = info * predictor + score
     p, b = count_candidates(glm), len(glm.base)
     gram, corr = np.zeros((p + b, p + b)), np.zeros(p + b)
     for start in range(0, len(glm.y), _ROWS):
-        rows = slice(start, start + _ROWS)
-        both = np.vstack([glm.base[:, rows], candidate_rows(glm, rows)])
-        gram += (both * info[rows]) @ both.T
-        corr += both @ target[rows]
+        part = slice(start, start + _ROWS)
+        both = np.vstack([glm.base[:, part], candidate_rows(glm, part)])
+        gram += (both * info[part]) @ both.T
+        corr += both @ target[part]
     told = info > _LEAST * info.max()
     total = float((target[told] ** 2 / info[told]).sum())
     if b:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.features.expression import Feature
 from modejump.kernels.rng import fresh_sequence
+from modejump.samplers.ascent import ascend, can_ascend, prime_ascent
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
 from modejump.samplers.crew import Crew
@@ -37,6 +38,11 @@ SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05
+# Where fits are dear, models are climbed to: at first from nothing, for this share of the search's time at most, in the
+# end from the best of so many chains; and so often at most from the best of all.
+CLIMB_SHARE = 0.5
+CLIMBING_CHAINS = 3
+CLIMBS = 4
 # Rounds of learning; after each but the last the library may still take in what they met.
 ROUNDS = 4
 LEARN_STEPS = 2_000
@@ -118,6 +124,8 @@ def rgmjmcmc(
 def prime(problem: FeatureProblem, settings: Populations) -> None:
     """Compile, or load from the cache, everything that a run needs, before any clock runs."""
     prime_search(problem)
+    if can_ascend(problem):
+        prime_ascent(problem)
     some = next(name for name, column in zip(problem.names, problem.x, strict=True) if np.ptp(column) > 0.0)
     library = build_library(problem, {frozenset([Feature.covariate(some)]): 0.0}, most=4)
     trial = ReversibleChain(problem, library, np.random.SeedSequence(0), settings, 1 << 16)
@@ -290,6 +298,8 @@ class _Driver:
         steps = DEFAULT_POPULATIONS * search_steps if self.budget.warmup is None else int(self.budget.warmup)
         populations = max(1, -(-steps // search_steps))
         seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
+        if can_ascend(self.problem):
+            self._climb([frozenset()], CLIMB_SHARE)
         search = Search(
             self.problem,
             self.search_seeds,
@@ -308,6 +318,20 @@ class _Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
+        if can_ascend(self.problem):
+            bests = {m: o.collected[m] for o in self.outcomes for m in best_models(o.collected, 1)}
+            self._climb(best_models(bests, CLIMBING_CHAINS), 1.0)
+
+    def _climb(self, starts: Sequence[frozenset[Feature]], share: float) -> None:
+        """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
+        seconds = np.inf if self.budget.seconds is None else self.budget.seconds
+        until = self.begun + share * SEARCH_SHARE * seconds
+        for _ in range(CLIMBS):
+            top = max(self.collected.values(), default=-np.inf)
+            ascend(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
+            if not max(self.collected.values(), default=-np.inf) > top + 1e-6:
+                return
+            starts = best_models(self.collected, 1)
 
     def _tell_search(self, done: float, total: float, note: str) -> None:
         if self.progress:
