@@ -37,4 +37,6 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "modejump"
 html_show_sourcelink = False
+# Pages of the guide have no pages below them to list.
+html_sidebars = {"guide/*": []}
 html_theme_options = {"show_prev_next": False, "navbar_end": ["theme-switcher"]}
