@@ -11,14 +11,14 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.rng import fresh_sequence
-from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.store import COUNT, ModelStore
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
 from modejump.samplers.crew import Crew
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import SamplerResult
 from modejump.samplers.runner import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
 from modejump.samplers.scout import prime_scout, scout
@@ -146,12 +146,10 @@ class _Driver:
         elif self.budget.warmup == 0:
             return self._judged(moves, None), time.perf_counter()
         else:
-            self.scouted = scout(
-                self.problem, self.budget, len(self.runners), len(self.runners) * self.runners[0].threads
-            )
+            self.scouted = scout(self.problem, self.budget, len(self.runners), self.crew.hands)
             moves = self._judged(moves, None)
             # The scout's estimate counts as one round.
-            learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms), 0
+            learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms, self.crew.hands), 0
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
         for i in range(done, WARMUP_ROUNDS):
@@ -220,7 +218,7 @@ class _Driver:
 
     def _sample(self, moves: Moves, begun: float, warmed: float) -> None:
         def run(count: int) -> None:
-            self.crew.each(self.runners, partial(Runner.run_batches, moves=moves, count=count))
+            self.crew.repeat(self.runners, partial(Runner.run_batches, moves=moves), count)
 
         def keep() -> None:
             self._keep(moves, begun, {"target": schedule.target}, {"warmed": np.array(warmed - begun)})
@@ -244,18 +242,17 @@ class _Driver:
         runners = self.runners
         means = np.array([r.means for r in runners])
         scouted = [self.scouted] if self.scouted is not None else []
-        store, chains = merged_stores(scouted + [r.chain.store for r in runners])
+        with self.crew.hands as hands:
+            merged = merged_stores(scouted + [r.chain.store for r in runners], hands)
         sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)
         tried = np.sum([r.chain.record.tried for r in runners], axis=0)
-        table = _table(store, chains)
-        top = table.log_posterior[0]
         return SamplerResult(
             algorithm="mjmcmc",
             exact=False,
-            models=table,
-            n_models=len(table),
-            log_evidence=float(top + np.log(np.exp(table.log_posterior - top).sum())),
-            renormalised=renormalised_inclusion(store, self.problem.n_terms),
+            models=merged.models,
+            n_models=len(merged.models),
+            log_evidence=merged.log_evidence,
+            renormalised=merged.inclusion[: self.problem.n_terms],
             size_distribution=sizes / sizes.sum(),
             batch_means=means,
             batch_length=runners[0].batch,
@@ -265,14 +262,6 @@ class _Driver:
             seconds=seconds,
             warmup_seconds=warmup_seconds,
             finished=self.finished,
-            forgotten_visits=int(store.num[FORGOTTEN]),
+            forgotten_visits=merged.forgotten,
             notes=tuple(self.notes),
         )
-
-
-def _table(store: ModelStore, chains: np.ndarray) -> ModelTable:
-    """The stored models of positive probability, best first."""
-    count = int(store.num[COUNT])
-    alive = np.flatnonzero(np.isfinite(store.log_posterior[:count]))
-    order = alive[np.argsort(-store.log_posterior[alive], kind="stable")]
-    return ModelTable(store.words[order], store.log_posterior[order], store.visits[order], order, chains[order])

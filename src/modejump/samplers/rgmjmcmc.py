@@ -192,17 +192,19 @@ class _Driver:
         ended = time.perf_counter()
         for chain in self.chains:
             chain.close()
-        return discovery_from(
-            self.problem,
-            self.chains,
-            self.outcomes,
-            self.collected,
-            seconds=ended - self.warmed,
-            warmup_seconds=self.warmed - self.begun,
-            warmup_steps=self.warmup_steps,
-            finished=self.finished,
-            notes=tuple(self.notes),
-        )
+        with self.crew.hands as hands:
+            return discovery_from(
+                self.problem,
+                self.chains,
+                self.outcomes,
+                self.collected,
+                seconds=ended - self.warmed,
+                warmup_seconds=self.warmed - self.begun,
+                warmup_steps=self.warmup_steps,
+                finished=self.finished,
+                notes=tuple(self.notes),
+                hands=hands,
+            )
 
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, guests among them."""
@@ -213,7 +215,7 @@ class _Driver:
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
     def _run_batches(self, count: int) -> None:
-        self.crew.each(self.chains, partial(ReversibleChain.run_batches, count=count))
+        self.crew.repeat(self.chains, ReversibleChain.run_batches, count)
 
     def _schedule(self) -> Schedule:
         """Sampling; a checkpoint after each piece of it, where it is time for one."""
