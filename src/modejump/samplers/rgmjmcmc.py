@@ -190,9 +190,8 @@ class _Driver:
             self.checkpoint.close()
         align_batches(self.chains)
         ended = time.perf_counter()
-        for chain in self.chains:
-            chain.close()
         with self.crew.hands as hands:
+            hands.share(lambda i: self.chains[i].close(), len(self.chains))
             return discovery_from(
                 self.problem,
                 self.chains,
@@ -344,7 +343,11 @@ class _Driver:
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
-        self.chains = [ReversibleChain(self.problem, library, s, self.settings, memory) for s in self.seeds]
+
+        def make(i: int) -> ReversibleChain:
+            return ReversibleChain(self.problem, library, self.seeds[i], self.settings, memory)
+
+        self.chains = self.crew.hands.share(make, len(self.seeds))
 
     def _learn(self, library: Library, done: int, learnt: np.ndarray | None = None) -> None:
         """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""
