@@ -40,6 +40,7 @@ class Frontier(NamedTuple):
     hash: np.ndarray  # uint64 (lanes, room)
     rank: np.ndarray  # int64 (lanes, room): number of the flip that met it
     heap: np.ndarray  # int64 (lanes, room): entries not yet expanded, as a binary heap
+    worth: np.ndarray  # float64 (lanes, room): their values, in the order of the heap
     slots: np.ndarray  # int32 (lanes, a power of two): entry + 1, zero where free
     num: np.ndarray  # int64 (lanes, 8): a cache line each
 
@@ -61,6 +62,7 @@ def new_frontier(room: int, n_words: int) -> Frontier:
         np.zeros((LANES, room), np.uint64),
         np.zeros((LANES, room), np.int64),
         np.zeros((LANES, room), np.int64),
+        np.zeros((LANES, room)),
         np.zeros((LANES, 1 << int(2 * room - 1).bit_length()), np.int32),
         np.zeros((LANES, 8), np.int64),
     )
@@ -78,45 +80,47 @@ def new_round(models: int, n_terms: int, n_words: int) -> Round:
 
 
 @kernel
-def _better(value, e, other):
-    """Whether an entry of a lane is taken before another: by its value, then by its age."""
-    return value[e] > value[other] or (value[e] == value[other] and e < other)
-
-
-@kernel
 def _push(frontier, lane, e):
     """An entry of a lane waits to be expanded."""
-    heap, value = frontier.heap[lane], frontier.value[lane]
+    heap, worth = frontier.heap[lane], frontier.worth[lane]
+    value = frontier.value[lane, e]
     i = frontier.num[lane, WAITING]
     while i > 0:
         parent = (i - 1) >> 1
-        if _better(value, heap[parent], e):
+        # Entries come in order: one of the same value is older.
+        if worth[parent] >= value:
             break
-        heap[i] = heap[parent]
+        heap[i], worth[i] = heap[parent], worth[parent]
         i = parent
-    heap[i] = e
+    heap[i], worth[i] = e, value
     frontier.num[lane, WAITING] += 1
+
+
+@kernel
+def _better(heap, worth, i, value, e):
+    """Whether a place of a heap goes before an entry of some value: by its value, then by its age."""
+    return worth[i] > value or (worth[i] == value and heap[i] < e)
 
 
 @kernel
 def _pop(frontier, lane):
     """Remove the best entry of a lane; returns it."""
-    heap, value = frontier.heap[lane], frontier.value[lane]
+    heap, worth = frontier.heap[lane], frontier.worth[lane]
     size = frontier.num[lane, WAITING] - 1
     frontier.num[lane, WAITING] = size
-    best, last = heap[0], heap[size]
+    best, last, value = heap[0], heap[size], worth[size]
     i = 0
     while True:
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and _better(value, heap[child + 1], heap[child]):
+        if child + 1 < size and _better(heap, worth, child + 1, worth[child], heap[child]):
             child += 1
-        if not _better(value, heap[child], last):
+        if not _better(heap, worth, child, value, last):
             break
-        heap[i] = heap[child]
+        heap[i], worth[i] = heap[child], worth[child]
         i = child
-    heap[i] = last
+    heap[i], worth[i] = last, value
     return best
 
 
@@ -173,18 +177,16 @@ def begin(problem_data, chain, met, start):
 def take(met, of_round, most):
     """Take up to so many of the best models not yet expanded for the next round; returns how many there were."""
     frontier, models = handle(met), handle(of_round)
-    num, value, rank, heap = frontier.num, frontier.value, frontier.rank, frontier.heap
+    num, worth, rank, heap = frontier.num, frontier.worth, frontier.rank, frontier.heap
     for row in range(most):
         best = -1
         for lane in range(len(num)):
             if num[lane, WAITING] == 0:
                 continue
-            e = heap[lane, 0]
             if best >= 0:
-                other = heap[best, 0]
-                if value[lane, e] < value[best, other]:
+                if worth[lane, 0] < worth[best, 0]:
                     continue
-                if value[lane, e] == value[best, other] and rank[lane, e] > rank[best, other]:
+                if worth[lane, 0] == worth[best, 0] and rank[lane, heap[lane, 0]] > rank[best, heap[best, 0]]:
                     continue
             best = lane
         if best < 0:
@@ -282,7 +284,7 @@ def move_lane(old, new, lane):
             at = (at + np.uint64(1)) & mask
         index[at] = e + 1
     for i in range(source.num[lane, WAITING]):
-        target.heap[lane, i] = source.heap[lane, i]
+        target.heap[lane, i], target.worth[lane, i] = source.heap[lane, i], source.worth[lane, i]
     for i in range(source.num.shape[1]):
         target.num[lane, i] = source.num[lane, i]
 

@@ -31,7 +31,7 @@ from modejump.samplers.result import ModelTable
 
 # Values that are looked at to cut the models into parts of about the same number.
 _LOOKED_AT = 64 * PARTS
-# Models whose weights are added up in one go.
+# Models that are dealt, or whose weights are added up, in one go.
 _TOGETHER = 1 << 15
 
 
@@ -78,19 +78,24 @@ def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray
     """Rows of all entries by parts of the hash, the first row of each part, and a mark for each number."""
     sizes = [int(store.num[COUNT]) for store in stores]
     first = np.cumsum([0, *sizes])
-    counts = np.zeros((len(stores), PARTS), np.int64)
-    hands.share(lambda s: count_by_hash(stores[s].hash[: sizes[s]], counts[s]), len(stores))
-    at, starts = _places(counts)
+    pieces = [(s, start) for s, size in enumerate(sizes) for start in range(0, size, _TOGETHER)]
+    counts = np.zeros((len(pieces), PARTS), np.int64)
     rows = new_rows(int(first[-1]), stores[0].words.shape[1])
 
-    def deal(s: int) -> None:
-        store, size = stores[s], sizes[s]
-        deal_by_hash(
-            rows, store.words[:size], store.log_posterior[:size], store.visits[:size], store.hash[:size],
-            int(first[s]), at[s],
-        )  # fmt: skip
+    def count(i: int) -> None:
+        s, start = pieces[i]
+        count_by_hash(stores[s].hash[start : min(start + _TOGETHER, sizes[s])], counts[i])
 
-    hands.share(deal, len(stores))
+    hands.share(count, len(pieces))
+    at, starts = _places(counts)
+
+    def deal(i: int) -> None:
+        s, start = pieces[i]
+        store, some = stores[s], slice(start, min(start + _TOGETHER, sizes[s]))
+        columns = (store.words[some], store.log_posterior[some], store.visits[some], store.hash[some])
+        deal_by_hash(rows, *columns, int(first[s]) + start, at[i])
+
+    hands.share(deal, len(pieces))
     return rows, starts, np.zeros(int(first[-1]), np.uint8)
 
 
