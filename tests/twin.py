@@ -419,21 +419,19 @@ def run(target: Target, moves: Moves, state: Sequence[int], steps: int, start: n
 
 
 def scout(target: Target, wanted: int) -> list[int]:
-    """Models in the order in which best-first expansion meets them: in rounds of the best that wait."""
+    """Models in the order in which best-first expansion meets them."""
     target.value(0)
-    waiting = [(-target.known[0], 0, 0)]
-    expanded = 0
-    while waiting and len(target.known) < wanted:
-        most = min(expanded // 8, 32_768 // target.n_terms, -((len(target.known) - wanted) // target.n_terms))
-        some = [heapq.heappop(waiting)[2] for _ in range(min(len(waiting), max(1, most)))]
-        for mask in some:
-            for t in range(target.n_terms):
-                other = mask ^ 1 << t
-                new = other not in target.known
-                if target.value(other) > NEG_INF and new:
-                    heapq.heappush(waiting, (-target.known[other], len(target.known), other))
-        expanded += len(some)
-    return list(target.known)[:wanted]
+    frontier = [(-target.known[0], 0)]
+    while frontier and len(target.known) < wanted:
+        _, mask = heapq.heappop(frontier)
+        for t in range(target.n_terms):
+            if len(target.known) >= wanted:
+                break
+            other = mask ^ 1 << t
+            new = other not in target.known
+            if target.value(other) > NEG_INF and new:
+                heapq.heappush(frontier, (-target.known[other], other))
+    return list(target.known)
 
 
 def merge(parts: Sequence[Mapping[int, tuple[float, int]]]) -> list[tuple[int, float, int, int, int]]:

@@ -158,18 +158,18 @@ def count_by_value(rows, start, stop, ends, counts, part):
 
 
 @entry
-def deal_by_value(rows, target, start, stop, part, at):
-    """Copy rows to where each part by value goes on."""
-    r, t = handle(rows), handle(target)
-    source, to = r.words, t.words
+def deal_by_value(rows, start, stop, part, at, where, value):
+    """Write which rows they are, and their values, to where each part by value goes on."""
+    real = handle(rows).real
+    column = real.shape[1] - COLUMNS + VALUE
     for row in range(start, stop):
         p = part[row]
         if p < 0:
             continue
         new = at[p]
         at[p] = new + 1
-        for i in range(source.shape[1]):
-            to[new, i] = source[row, i]
+        where[new] = row
+        value[new] = real[row, column]
 
 
 @kernel
@@ -185,25 +185,25 @@ def add_terms(words, row, weight, out):
 
 
 @entry
-def write_part(rows, start, order, rank, top, listed, inclusion, sums):
-    """Write the rows of a part, which begins at ``start``, in their order; add up posteriors relative to ``top``.
+def write_part(rows, chosen, start, rank, top, listed, inclusion, sums):
+    """Write the rows chosen, in their order, to the list from ``start`` on; add up posteriors relative to ``top``.
 
-    ``rank`` has for each number the rank among those that stayed. Terms' sums are added to ``inclusion``, and the sum
-    of all to ``sums[0]``.
+    ``rank`` has for each number one more than the rank among those that stayed. Terms' sums are added to
+    ``inclusion``, and the sum of all to ``sums[0]``.
     """
     r, out = handle(rows), handle(listed)
     words, real, whole, to_words, to_value = r.words, r.real, r.whole, out.words, out.log_posterior
     visits, first_seen, chains = out.visits, out.first_seen, out.chains
     width = words.shape[1] - COLUMNS
-    for i in range(len(order)):
-        row, to = start + order[i], start + i
+    for i in range(len(chosen)):
+        row, to = chosen[i], start + i
         for w in range(width):
             to_words[to, w] = words[row, w]
         to_value[to] = real[row, width + VALUE]
         visits[to] = whole[row, width + VISITS]
-        first_seen[to] = rank[whole[row, width + NUMBER]]
+        first_seen[to] = rank[whole[row, width + NUMBER]] - 1
         chains[to] = whole[row, width + VISITORS]
-    for to in range(start, start + len(order)):
+    for to in range(start, start + len(chosen)):
         weight = np.exp(to_value[to] - top)
         sums[0] += weight
         add_terms(to_words, to, weight, inclusion)

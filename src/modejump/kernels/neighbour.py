@@ -186,7 +186,7 @@ def _gaussian_likelihood(data, st, work, k):
 
 
 @kernel
-def neighbour_likelihood(data, st, work, flips, m, leaving):
+def _neighbour_likelihood(data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
     if not st.num[READY] or st.num[ILL] or data.glm.family != 0:
         return _canonical_likelihood(data, st, work)
@@ -222,7 +222,7 @@ def neighbour(data, st, work, store, flips, m):
     else:
         value = prior_now(data, st)
         if value > NEG_INF:
-            value += neighbour_likelihood(data, st, work, flips, m, leaving)
+            value += _neighbour_likelihood(data, st, work, flips, m, leaving)
             if not st.num[OVERFLOW]:
                 entry = insert(store, st.hash[0], st.words, value)
     for i in range(m - 1, -1, -1):

@@ -24,7 +24,7 @@ from modejump.samplers.hands import Hands
 from modejump.samplers.snapshot import Snapshot
 
 # A chain is left in the middle of a piece of work, for one that is behind, at most after so small a part of it.
-SLICES = 16
+SLICES = 64
 
 
 class Movable(Protocol):

@@ -69,9 +69,9 @@ def merged_stores(stores: Sequence[ModelStore], hands: Hands | None = None) -> M
     hands = hands or Hands()
     rows, starts, kept = _dealt(stores, hands)
     ends = np.array(hands.share(lambda i: _united(rows, starts[i], starts[i + 1], kept), PARTS))
-    rank = np.cumsum(kept) - 1
+    rank = np.cumsum(kept, dtype=np.int32)
     forgotten = sum(int(store.num[FORGOTTEN]) for store in stores)
-    return _written(*_sorted_out(rows, starts, ends, hands), rank, hands, forgotten)
+    return _written(rows, _sorted_out(rows, starts, ends, hands), rank, hands, forgotten)
 
 
 def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray, np.ndarray]:
@@ -110,46 +110,56 @@ def _united(rows: Rows, start: int, stop: int, kept: np.ndarray) -> int:
     return unite(rows, int(start), int(stop), slots, kept)
 
 
-def _sorted_out(rows: Rows, starts: np.ndarray, stops: np.ndarray, hands: Hands) -> tuple[Rows, np.ndarray]:
-    """The rows by parts of the log posterior, best first, and the first row of each part."""
+class _Order(NamedTuple):
+    """Rows by parts of the log posterior, best first: which they are, their values, and where each part begins."""
+
+    where: np.ndarray
+    value: np.ndarray
+    begins: np.ndarray
+
+
+def _sorted_out(rows: Rows, starts: np.ndarray, stops: np.ndarray, hands: Hands) -> _Order:
+    """The rows of positive probability, by parts of the log posterior."""
     column = rows.real.shape[1] - COLUMNS + VALUE
     every = max(1, int((stops - starts[:-1]).sum()) // _LOOKED_AT)
     looked_at = np.concatenate([rows.real[a:b:every, column] for a, b in zip(starts[:-1], stops, strict=True)])
     looked_at = np.sort(looked_at[np.isfinite(looked_at)])[::-1]
     ends = looked_at[[len(looked_at) * i // PARTS for i in range(1, PARTS)]] if len(looked_at) else np.zeros(0)
-    counts, part = np.zeros((PARTS, PARTS), np.int64), np.empty(len(rows.words), np.int16)
+    counts, part = np.zeros((PARTS, PARTS), np.int64), np.empty(len(rows.words), np.int8)
     hands.share(lambda i: count_by_value(rows, int(starts[i]), int(stops[i]), ends, counts[i], part), PARTS)
     at, begins = _places(counts)
-    target = new_rows(int(begins[-1]), rows.words.shape[1] - COLUMNS)
-    hands.share(lambda i: deal_by_value(rows, target, int(starts[i]), int(stops[i]), part, at[i]), PARTS)
-    return target, begins
+    where, value = np.empty(int(begins[-1]), np.int32), np.empty(int(begins[-1]))
+    hands.share(lambda i: deal_by_value(rows, int(starts[i]), int(stops[i]), part, at[i], where, value), PARTS)
+    return _Order(where, value, begins)
 
 
-def _best_first(value: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Order of models by value, and by number where values are equal."""
+def _best_first(rows: Rows, where: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """These rows by value, and by number where values are equal."""
     order = np.argsort(-value)
     ranked = value[order]
-    # The quick way knows no order among equals, of which there are few, if any.
-    return np.lexsort((number, -value)) if (ranked[1:] == ranked[:-1]).any() else order
+    if (ranked[1:] == ranked[:-1]).any():
+        # The quick way knows no order among equals, of which there are few, if any.
+        order = np.lexsort((rows.whole[where, rows.whole.shape[1] - COLUMNS + NUMBER], -value))
+    return where[order]
 
 
-def _written(rows: Rows, begins: np.ndarray, rank: np.ndarray, hands: Hands, forgotten: int) -> Merged:
+def _written(rows: Rows, order: _Order, rank: np.ndarray, hands: Hands, forgotten: int) -> Merged:
     """The table, and the sums over it, part by part."""
     width = rows.words.shape[1] - COLUMNS
-    listed = new_list(len(rows.words), width)
+    where, value, begins = order
+    listed = new_list(len(where), width)
     inclusion, sums = np.zeros((PARTS, 64 * width)), np.zeros((PARTS, 1))
-    first = slice(int(begins[0]), int(begins[np.flatnonzero(np.diff(begins))[0] + 1]) if len(rows.words) else 0)
-    top = float(rows.real[first, width + VALUE].max(initial=-np.inf))
+    top = float(value.max(initial=-np.inf))
 
     def write(i: int) -> None:
-        start, stop = int(begins[i]), int(begins[i + 1])
-        order = _best_first(rows.real[start:stop, width + VALUE], rows.whole[start:stop, width + NUMBER])
-        write_part(rows, start, order, rank, top, listed, inclusion[i], sums[i])
+        some = slice(int(begins[i]), int(begins[i + 1]))
+        chosen = _best_first(rows, where[some], value[some])
+        write_part(rows, chosen, some.start, rank, top, listed, inclusion[i], sums[i])
 
     hands.share(write, PARTS)
     total = float(sums.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        evidence = float(top + np.log(total)) if len(rows.words) else -np.inf
+        evidence = float(top + np.log(total)) if len(where) else -np.inf
         return Merged(ModelTable(*listed), inclusion.sum(axis=0) / total, evidence, forgotten)
 
 

@@ -146,7 +146,7 @@ class _Driver:
         elif self.budget.warmup == 0:
             return self._judged(moves, None), time.perf_counter()
         else:
-            self.scouted = scout(self.problem, self.budget, len(self.runners), self.crew.hands)
+            self.scouted = scout(self.problem, self.budget, len(self.runners), self.crew.hands.count)
             moves = self._judged(moves, None)
             # The scout's estimate counts as one round.
             learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms, self.crew.hands), 0
