@@ -80,6 +80,40 @@ def test_a_slow_chain_is_left_in_time() -> None:
         assert all(part >= 64 // SLICES for part in chain.asked[:-1])
 
 
+class Side:
+    """Work beside the chains, in pieces."""
+
+    def __init__(self, pieces: int) -> None:
+        self.left = pieces
+        self._busy = threading.Lock()
+
+    @property
+    def done(self) -> bool:
+        return self.left == 0
+
+    def go_on(self) -> None:
+        assert self._busy.acquire(blocking=False), "two threads at one work"
+        time.sleep(0.0005)
+        self.left -= 1
+        self._busy.release()
+
+    def finish(self) -> None:
+        while not self.done:
+            self.go_on()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("pieces", [0, 3, 10_000])
+def test_work_is_done_aside_while_there_is_work_for_others(workers: int, pieces: int) -> None:
+    crew, chains, side = Crew(workers), [Counting(0.0005) for _ in range(4)], Side(pieces if workers > 1 else 3)
+    crew.repeat(chains, Counting.work, 16, side)  # type: ignore[type-var]
+    crew.close()
+    assert [sum(chain.asked) for chain in chains] == [16] * 4
+    assert crew.overlaps(4) == (workers > 1) and not crew.overlaps(1)
+    # Long work does not hold up the chains; short work is done.
+    assert side.done if workers == 1 or pieces <= 3 else 0 < side.left < pieces
+
+
 def test_a_chain_that_fails_ends_the_piece() -> None:
     crew, chains = Crew(2), [Counting(0.0005) for _ in range(40)]
 

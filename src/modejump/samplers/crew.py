@@ -43,6 +43,18 @@ class Movable(Protocol):
 C = TypeVar("C", bound=Movable)
 
 
+class Aside(Protocol):
+    """Work that has nothing to do with the chains, in short pieces."""
+
+    done: bool
+
+    def go_on(self) -> None:
+        """The next piece."""
+
+    def finish(self) -> None:
+        """All that is left."""
+
+
 class Pace(NamedTuple):
     """How long a piece of work should be: of less than ``short`` seconds is too little, of more than ``long`` too much,
     and a chain makes at most ``steps`` steps in one, or what it makes in ``seconds``.
@@ -76,6 +88,10 @@ class Crew:
         """Threads for each of so many chains, where there are more workers than chains."""
         return max(1, self.workers // chains)
 
+    def overlaps(self, chains: int) -> bool:
+        """Whether there is somebody who works on something else while others work on so many chains."""
+        return self.workers > 1 and chains > 1
+
     def begin(self, problem: Any) -> None:
         """Make the problem of the run known."""
 
@@ -94,20 +110,38 @@ class Crew:
         """Do a piece of work on every chain; what it returned for each."""
         return self.hands.share(lambda i: work(chains[i]), len(chains))
 
-    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int) -> None:
-        """Do something ``count`` times on every chain; ``work`` takes a chain, and ``count``.
+    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int, aside: Aside | None = None) -> None:
+        """Do something ``count`` times on every chain.
 
         Chains differ in the time that they take, and who is done first would wait for the others. So a chain is left
         after half of what it has to do, then of the rest, and whoever is free takes the one that is behind.
+
+        Parameters
+        ----------
+        chains : sequence
+            The chains.
+        work : callable
+            Takes a chain, and ``count``.
+        count : int
+            How often.
+        aside : Aside, optional
+            What one of the threads does while there is work for the others.
         """
-        if self.workers == 1 or len(chains) == 1:
+        if not self.overlaps(len(chains)):
+            if aside is not None:
+                aside.finish()
             for chain in chains:
                 work(chain, count=count)
             return
         left, free, lock = [count] * len(chains), set(range(len(chains))), threading.Lock()
         least = -(-count // SLICES)
 
+        nobody = threading.Lock()
+
         def labour(stopped: threading.Event) -> None:
+            if aside is not None and nobody.acquire(blocking=False):
+                while not aside.done and not stopped.is_set() and max(left) > 0:
+                    aside.go_on()
             mine = -1
             while not stopped.is_set():
                 with lock:
@@ -149,6 +183,10 @@ class Remote(Crew):
         """One: a worker elsewhere works on one chain, and has its own machine's cores to care for."""
         return 1
 
+    def overlaps(self, chains: int) -> bool:
+        """No: this process only waits for the workers, and hears their news."""
+        return False
+
     def send(self, work: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """Call a function of the problem and the arguments in each piece; their numbers and results as they come."""
         raise NotImplementedError
@@ -169,8 +207,10 @@ class Remote(Crew):
                 results[i] = result
         return results
 
-    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int) -> None:
-        """Do something ``count`` times on every chain; ``work`` takes a chain, and ``count``."""
+    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int, aside: Aside | None = None) -> None:
+        """Do something ``count`` times on every chain; what is to be done aside is done before, here."""
+        if aside is not None:
+            aside.finish()
         self.each(chains, partial(work, count=count))
 
     def snapshots(self, chains: Sequence[C]) -> list[Snapshot]:

@@ -20,6 +20,10 @@ STEPS_PER_MODEL = 10
 # and takes at most this share of a budget in seconds.
 TIME_SHARE = 0.1
 _FIRST_PIECE = 4096
+# Of a scout that goes on while the chains sample, this part is done before, for warm-up to learn from;
+FIRST_PART = 8
+# then it is made in pieces of about so many seconds.
+PIECE_SECONDS = 0.005
 
 
 def prime_scout(problem: Problem) -> None:
@@ -76,6 +80,7 @@ class Scouting:
             planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
             self.wanted = min(self.wanted, planned * chains // STEPS_PER_MODEL)
         self.done = False
+        self._more = 1024
         self._start = np.zeros(problem.n_terms, np.uint8)
         self._heap, self._heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
 
@@ -102,6 +107,20 @@ class Scouting:
             else:
                 self.chain = with_more_room(self.chain, data.glm)
         self.done = int(self.store.num[COUNT]) < piece or piece >= self.wanted or time.perf_counter() > self.until
+
+    def begin(self) -> None:
+        """The part that warm-up learns from."""
+        self.expand(max(self.wanted // FIRST_PART, _FIRST_PIECE))
+
+    def go_on(self) -> None:
+        """A short piece; how short it is changes nothing but who waits for it."""
+        began = time.perf_counter()
+        self.expand(self._more)
+        took = time.perf_counter() - began
+        if took < PIECE_SECONDS / 2:
+            self._more *= 2
+        elif took > 2 * PIECE_SECONDS:
+            self._more = max(self._more // 2, 64)
 
     def finish(self) -> None:
         """Go on to the end."""
