@@ -59,8 +59,10 @@ class Counted(Checkpoint):
 
 def _same(one: SamplerResult, other: SamplerResult) -> bool:
     assert one.batch_means is not None and other.batch_means is not None
-    models = (one.models.log_posterior, one.models.visits), (other.models.log_posterior, other.models.visits)
-    return np.array_equal(one.batch_means, other.batch_means) and all(map(np.array_equal, *models))
+    columns = ("words", "log_posterior", "visits", "first_seen", "chains")
+    pairs = [(one.batch_means, other.batch_means), (one.renormalised, other.renormalised)]
+    pairs += [(getattr(one.models, name), getattr(other.models, name)) for name in columns]
+    return all(np.array_equal(ours, theirs) for ours, theirs in pairs) and one.log_evidence == other.log_evidence
 
 
 def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budget]]:

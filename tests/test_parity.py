@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -17,7 +20,6 @@ from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.rng import alias_table, below, draw_alias, new_stream, next_word, uniform
-from modejump.kernels.scout import expand
 from modejump.kernels.state import COLS, ILL, LOG_POSTERIOR, flip_all
 from modejump.kernels.store import (
     COUNT,
@@ -25,8 +27,8 @@ from modejump.kernels.store import (
     FORGOTTEN,
     ModelStore,
     better_half,
+    forget,
     insert,
-    merge_into,
     new_store,
     probe,
     resize,
@@ -34,10 +36,13 @@ from modejump.kernels.store import (
 from modejump.likelihoods import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, GPrior, UniformPrior
 from modejump.problem import Problem
+from modejump.samplers import scout as scout_module
 from modejump.samplers.budget import Budget
+from modejump.samplers.hands import Hands
+from modejump.samplers.merge import merged_stores, renormalised_inclusion, weighted_inclusion
 from modejump.samplers.mixture import UNIFORM_SHARE, Mixture, flip_weights, partner_tables
 from modejump.samplers.runner import FIRST_CAPACITY, Runner, new_chain, with_more_room
-from modejump.samplers.scout import scout
+from modejump.samplers.scout import Scouting, scout
 
 # Two ways to one log posterior agree to this, or to the rounding of a large value.
 ACCURACY = 1e-9
@@ -441,6 +446,23 @@ def test_growing_in_the_middle_changes_nothing(
         assert visits == stores[0][mask][1]
 
 
+def test_many_batches_at_once_are_those_one_by_one() -> None:
+    problem = large_models(42)
+    moves = Mixture(search=20).compile(problem)
+    at_once, alone = (Runner(problem, np.random.SeedSequence(43), 2**26, 30) for _ in range(2))
+    # Room and store have to grow in the middle of a batch.
+    at_once.chain = at_once.chain._replace(store=new_store(2 * (2 * moves.search + 16), 2))
+    at_once.run_batches(moves, 40)
+    means = []
+    for _ in range(40):
+        alone.advance(moves, 30)
+        means.append(alone.chain.record.inside / 30)
+        alone.chain.record.inside[:] = 0.0
+    np.testing.assert_array_equal(at_once.means, means)
+    assert _as_dict(at_once.chain.store).items() >= _as_dict(alone.chain.store).items()
+    np.testing.assert_array_equal(at_once.chain.rng, alone.chain.rng)
+
+
 # --- the cache ------------------------------------------------------------------------------------------------
 
 
@@ -491,8 +513,7 @@ def test_cache_behaves_like_a_dictionary(words: int, keys: str) -> None:
     for model in random_models(rng, 600, words, 150):
         value, visits = float(rng.normal()), int(rng.integers(5))
         if int(store.num[COUNT]) == len(store.log_posterior):
-            store, moved = resize(store, 2 * len(store.log_posterior))
-            assert moved.tolist() == list(range(int(store.num[COUNT])))
+            store = resize(store, 2 * len(store.log_posterior))
         at = put(store, np.uint64(key_of(model)), model, value, visits)
         seen = expected.setdefault(twin.mask_of(model), [value, 0])
         seen[1] += visits
@@ -524,34 +545,88 @@ def test_the_worse_half_is_forgotten_and_counted() -> None:
     store = filled(rng, list(range(1, 102)))
     before = _as_dict(store)
     worst = int(np.argmin(store.log_posterior[:101]))
-    keep = better_half(store, worst)
-    kept, moved = resize(store, len(store.log_posterior), keep)
-    after = _as_dict(kept)
+    moved = forget(store, better_half(store, worst))
+    after = _as_dict(store)
     ranked = sorted(before, key=lambda mask: -before[mask][0])
     assert set(after) == {*ranked[:50], ranked[-1]}, "the better half and the chain's own model"
     assert all(after[mask] == before[mask] for mask in after)
-    assert int(kept.num[FORGOTTEN]) == sum(visits for mask, (_, visits) in before.items() if mask not in after)
+    assert int(store.num[FORGOTTEN]) == sum(visits for mask, (_, visits) in before.items() if mask not in after)
     for e, mask in enumerate(before):
         assert moved[e] == (list(after).index(mask) if mask in after else -1)
-    again, _ = resize(kept, len(kept.log_posterior), better_half(kept, 0))
-    total = sum(visits for _, visits in _as_dict(again).values()) + int(again.num[FORGOTTEN])
+        words = np.array([mask], np.uint64)
+        assert find(store, np.uint64(mask), words) == moved[e]
+    forget(store, better_half(store, 0))
+    total = sum(visits for _, visits in _as_dict(store).values()) + int(store.num[FORGOTTEN])
     assert total == sum(visits for _, visits in before.values()), "no visit is lost however often it forgets"
 
 
-def test_merged_caches_add_their_visits() -> None:
-    rng = np.random.default_rng(56)
-    parts = [filled(rng, rng.permutation(np.arange(1, 60))[:40].tolist()) for _ in range(3)]
-    parts[1].num[FORGOTTEN] = 11
-    expected: dict[int, tuple[float, int]] = {}
-    for part in parts:
-        for mask, (value, visits) in _as_dict(part).items():
-            expected[mask] = (value, visits + expected.get(mask, (0.0, 0))[1])
-    merged = new_store(120, 1)
-    for part in parts:
-        merge_into(merged, part)
-    assert _as_dict(merged) == expected
-    assert list(_as_dict(merged)) == list(expected)
-    assert int(merged.num[FORGOTTEN]) == 11
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_the_better_half_of_equals_is_the_older_one(count: int) -> None:
+    rng = np.random.default_rng(57)
+    store = filled(rng, list(range(1, count + 1)))
+    for value in (rng.integers(3, size=count).astype(float), np.full(count, -np.inf), np.zeros(count)):
+        store.log_posterior[:count] = value
+        best = sorted(range(count), key=lambda e: (-value[e], e))[: count // 2]
+        own = count - 1
+        assert np.flatnonzero(better_half(store, own)).tolist() == sorted({*best, own})
+
+
+# --- models of many caches ------------------------------------------------------------------------------------
+
+
+def check_merged(stores: list[ModelStore]) -> None:
+    expected = twin.merge([_as_dict(store) for store in stores])
+    found = [merged_stores(stores, Hands(count)) for count in (1, 3)]
+    for merged in found:
+        table = merged.models
+        columns = (table.log_posterior, table.visits, table.first_seen, table.chains)
+        rows = zip([twin.mask_of(words) for words in table.words], *(column.tolist() for column in columns))
+        assert list(rows) == expected
+        assert merged.forgotten == sum(int(store.num[FORGOTTEN]) for store in stores)
+        weight = np.exp([value for _, value, *_ in expected]) if expected else np.zeros(0)
+        inside = [[mask >> t & 1 for t in range(len(merged.inclusion))] for mask, *_ in expected]
+        if expected:
+            assert close(merged.inclusion, weight @ np.array(inside) / weight.sum()).all()
+            assert close(merged.log_evidence, np.log(weight.sum()))
+        else:
+            assert merged.log_evidence == -np.inf
+    assert np.array_equal(found[0].inclusion, found[1].inclusion, equal_nan=True)
+    assert found[0].log_evidence == found[1].log_evidence
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_caches_are_merged_as_the_twin_does(words: int, keys: str) -> None:
+    rng = np.random.default_rng(56 + words)
+    stores, models = [], iter(random_models(rng, 1401, words, 300))
+    for count in (0, 1, 700, 700):
+        store = new_store(max(count, 1), words)
+        for model in itertools.islice(models, count):
+            # The value is a function of the model, as in the chains; some are equal, and some minus infinity.
+            value = -np.inf if model[0] % 11 == 3 else round(3 * math.sin(twin.mask_of(model) % 10_007), 2)
+            put(store, np.uint64(KEYS[keys](model)), model, value, int(rng.integers(3)))
+        stores.append(store)
+    stores[2].num[FORGOTTEN] = 11
+    check_merged(stores)
+
+
+def test_merging_nothing_gives_nothing() -> None:
+    check_merged([new_store(4, 1)])
+    check_merged([filled(np.random.default_rng(58), [5])])
+
+
+def test_renormalised_inclusion_is_the_same_for_any_number_of_threads() -> None:
+    rng = np.random.default_rng(59)
+    words = rng.integers(2**63, size=(100_000, 2), dtype=np.uint64) & rng.integers(2**63, size=(1, 2), dtype=np.uint64)
+    value, num = rng.normal(size=100_000), np.zeros(4, np.int64)
+    num[COUNT] = len(value)
+    store = ModelStore(words, value, np.zeros(0, np.int64), words[:, 0].copy(), np.zeros(0, np.int32), num)
+    found = [renormalised_inclusion(store, 128, Hands(count)) for count in (1, 3)]
+    np.testing.assert_array_equal(found[0], found[1])
+    weight = np.exp(value) / np.exp(value).sum()
+    inside = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").reshape(-1, 128)
+    np.testing.assert_allclose(found[0], weight @ inside, rtol=1e-10)
+    np.testing.assert_allclose(weighted_inclusion(words, weight, 128), weight @ inside, rtol=1e-10)
 
 
 # --- the scout ------------------------------------------------------------------------------------------------
@@ -566,22 +641,42 @@ SCOUTED: dict[str, Callable[[], Problem]] = {
 }
 
 
+def met_by(store: ModelStore) -> list[int]:
+    return [twin.mask_of(words) for words in store.words[: int(store.num[COUNT])]]
+
+
 @pytest.mark.parametrize("case", SCOUTED)
-def test_scout_meets_models_in_the_twins_order(case: str) -> None:
+def test_scout_meets_models_in_the_twins_order(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = SCOUTED[case]()
     wanted = 5000 if case == "large models" else 700
-    chain = new_chain(problem, np.zeros(4, np.uint64), wanted)
-    heap, heap_size = np.zeros(wanted, np.int64), np.zeros(2, np.int64)
-    start = np.zeros(problem.n_terms, np.uint8)
-    grown = 0
-    while expand(problem.data, chain, heap, heap_size, start, wanted) != DONE:
-        chain = with_more_room(chain, problem.data.glm)
-        grown += 1
+    grown = []
+
+    def spy(chain: Chain, glm: Any) -> Chain:
+        grown.append(len(chain.state.cols))
+        return with_more_room(chain, glm)
+
+    monkeypatch.setattr(scout_module, "with_more_room", spy)
+    store = scout(problem, Budget(steps=10 * wanted), chains=1)
     target = twin.Target(problem)
-    met = [twin.mask_of(words) for words in chain.store.words[: int(chain.store.num[COUNT])]]
+    met = met_by(store)
     assert met == twin.scout(target, wanted)
-    assert close(chain.store.log_posterior[: len(met)], list(target.known.values())).all()
-    assert (grown > 0) == (case == "large models")
+    assert close(store.log_posterior[: len(met)], [target.known[mask] for mask in met]).all()
+    assert bool(grown) == (case == "large models")
+    # Pieces of another length: the cache grows elsewhere, and no neighbour is skipped or repeated.
+    pieces = Scouting(problem, Budget(steps=10 * wanted), chains=1)
+    while not pieces.done:
+        pieces.expand(37)
+    assert met_by(pieces.store) == met
+    np.testing.assert_array_equal(pieces.store.log_posterior[: len(met)], store.log_posterior[: len(met)])
+
+
+def test_scout_that_may_not_begin_meets_nothing() -> None:
+    problem = twin.one_column_each(68, 4)
+    data = problem.data
+    excluded = data.prior._replace(log_size=np.full(5, -np.inf))
+    store = scout(replace(problem, data=data._replace(prior=excluded)), Budget(steps=1000), chains=1)
+    assert int(store.num[COUNT]) == 0
+    assert not renormalised_inclusion(store, 4).any()
 
 
 def test_scout_passes_over_dependent_columns() -> None:
@@ -600,5 +695,4 @@ def test_scout_in_pieces_meets_the_same_models() -> None:
     problem = twin.one_column_each(67, 70, rows=90)
     wanted = 20_000
     store = scout(problem, Budget(steps=wanted * 10), chains=1)
-    met = [twin.mask_of(words) for words in store.words[: int(store.num[COUNT])]]
-    assert met == twin.scout(twin.Target(problem), wanted)
+    assert met_by(store) == twin.scout(twin.Target(problem), wanted)

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 import twin
 
-from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, merge_into, new_store
+from modejump.kernels.store import COUNT, ModelStore, bytes_per_model
 from modejump.problem import Problem
 from modejump.samplers import mjmcmc as mjmcmc_module
 from modejump.samplers import result as result_module
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.hands import Hands
+from modejump.samplers.merge import Merged
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import ModelTable, SamplerResult
 from modejump.samplers.runner import FIRST_CAPACITY
@@ -46,9 +48,9 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> list[list[ModelStore]]:
     """The stores that each run puts together, the scout's first."""
     caught: list[list[ModelStore]] = []
 
-    def spy(parts: list[ModelStore]) -> tuple[ModelStore, np.ndarray]:
+    def spy(parts: list[ModelStore], hands: Hands) -> Merged:
         caught.append(parts)
-        return MERGED(parts)
+        return MERGED(parts, hands)
 
     monkeypatch.setattr(mjmcmc_module, "merged_stores", spy)
     return caught
@@ -85,26 +87,6 @@ def test_chains_of_each_model_are_those_that_sampled_it(
     assert (table.chains <= np.minimum(table.visits, chains)).all()
     assert (table.visits == 0).any() or warmup == 0
     assert (chains == 1) == bool(np.isnan(result.unvisited))
-
-
-def test_merging_tells_where_each_entry_went() -> None:
-    problem = twin.one_column_each(712, 70, rows=90, signal=0.2)
-    parts = []
-    for seed in range(3):
-        runner = mjmcmc_module.Runner(problem, np.random.SeedSequence(seed), 2**20, 50)
-        runner.run_batches(mjmcmc_module.Mixture().compile(problem), 4)
-        parts.append(runner.chain.store)
-    merged = new_store(sum(int(p.num[COUNT]) for p in parts), parts[0].words.shape[1])
-    order: dict[int, int] = {}
-    for part in parts:
-        went = merge_into(merged, part)
-        masks = list(visits_of(part))
-        for mask in masks:
-            order.setdefault(mask, len(order))
-        assert went.tolist() == [order[mask] for mask in masks]
-    _, chains = MERGED(parts)
-    assert chains[: len(order)].tolist() == list(recounted(parts).values())
-    assert not chains[len(order) :].any()
 
 
 def hand_made(**changes: Any) -> SamplerResult:
@@ -200,15 +182,15 @@ def test_the_estimate_is_right_on_average(
 ) -> None:
     problem, probability = flat
     counts_pairs = mutated(SamplerResult.unvisited, "chains >= 2", "chains >= 3")
-    counts_evaluated = mutated(MERGED, "went[s.visits[: len(went)] > 0]", "went")
     estimate, pairs, evaluated, others, every = (np.empty(RUNS) for _ in range(5))
     for i in range(RUNS):
         stores.clear()
         result = mjmcmc(problem, chains=chains, budget=Budget(steps=300, warmup=500), seed=i)
         estimate[i], pairs[i] = result.unvisited, counts_pairs(result)
         others[i], every[i] = without_one(stores[0][-chains:], probability)
-        store, loose = counts_evaluated(stores[0])
-        evaluated[i] = replace(result, models=mjmcmc_module._table(store, loose)).unvisited
+        held = [set(visits_of(store)) for store in stores[0]]
+        loose = [sum(twin.mask_of(words) in models for models in held) for words in result.models.words]
+        evaluated[i] = replace(result, models=replace(result.models, chains=np.array(loose))).unvisited
     # Each run is its own comparison: the truth is about the very chains that the estimate is from.
     assert abs(in_errors(estimate - others)) < ERRORS
     # It is cautious: all chains together leave less unvisited than all but one.

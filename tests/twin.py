@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -431,6 +432,18 @@ def scout(target: Target, wanted: int) -> list[int]:
             if target.value(other) > NEG_INF and new:
                 heapq.heappush(frontier, (-target.known[other], other))
     return list(target.known)
+
+
+def merge(parts: Sequence[Mapping[int, tuple[float, int]]]) -> list[tuple[int, float, int, int, int]]:
+    """Models of some caches, best first: mask, log posterior, visits, rank of evaluation, caches with visits."""
+    found: dict[int, list[Any]] = {}
+    for part in parts:
+        for mask, (value, visits) in part.items():
+            seen = found.setdefault(mask, [value, 0, len(found), 0])
+            seen[1] += visits
+            seen[3] += visits > 0
+    alive = [(mask, *seen) for mask, seen in found.items() if seen[0] > NEG_INF]
+    return sorted(alive, key=lambda row: (-row[1], row[3]))
 
 
 @dataclass

@@ -282,6 +282,7 @@ class JoblibCrew(Remote):
 
     def close(self) -> None:
         """Let the workers go."""
+        super().close()
         self._leave()
         self._open.close()
         forget(self.key)

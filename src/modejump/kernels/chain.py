@@ -192,14 +192,9 @@ def _begin(data, ch, start):
     return True
 
 
-@entry
-def run(problem_data, chain, settings, steps, reserve, start):
-    """Up to ``steps`` steps and the close of their batch; returns (steps done, reason).
-
-    A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
-    Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before.
-    """
-    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
+@kernel
+def _steps(data, ch, moves, steps, reserve, start):
+    """Up to so many steps and the close of their batch; (steps done, reason)."""
     if ch.state.num[PLACED] == 0 and not _begin(data, ch, start):
         return 0, want(ch)
     rng, num, room = ch.rng, ch.state.num, len(ch.state.cols)
@@ -221,3 +216,35 @@ def run(problem_data, chain, settings, steps, reserve, start):
         clock[CLOCK] += 1
     close_sojourns(ch)
     return steps, DONE
+
+
+@entry
+def run(problem_data, chain, settings, steps, reserve, start):
+    """Up to ``steps`` steps and the close of their batch; returns (steps done, reason).
+
+    A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
+    Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before.
+    """
+    return _steps(handle(problem_data), handle(chain), handle(settings), steps, reserve, start)
+
+
+@entry
+def run_batches(problem_data, chain, settings, batch, means, at, reserve, start):
+    """Batches of ``batch`` steps, one for each row of ``means``, which gets the terms' shares; returns the reason.
+
+    ``at`` holds the batches done and the steps done in the next one, so that a later call goes on where this one
+    stopped. Otherwise as ``run``: the interpreter, for which chains have to queue, is asked once for many batches.
+    """
+    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
+    inside = ch.record.inside
+    while at[0] < len(means):
+        done, reason = _steps(data, ch, moves, batch - at[1], reserve, start)
+        at[1] += done
+        if reason != DONE:
+            return reason
+        for t in range(len(inside)):
+            means[at[0], t] = inside[t] / batch
+            inside[t] = 0.0
+        at[0] += 1
+        at[1] = 0
+    return DONE

@@ -95,52 +95,69 @@ def insert(store, key, words, log_posterior):
 
 
 @entry
-def copy_kept(old_store, new_store, keep, moved):
-    """Copy the entries marked in ``keep``, in order; ``moved[e]`` becomes the new entry or -1."""
+def copy_entries(old_store, new_store):
+    """Copy all entries, in order, to an empty store with room for them."""
     source, target = handle(old_store), handle(new_store)
     for e in range(source.num[COUNT]):
-        if keep[e]:
-            new = insert(target, source.hash[e], source.words[e], source.log_posterior[e])
-            target.visits[new] = source.visits[e]
-            moved[e] = new
-        else:
-            target.num[FORGOTTEN] += source.visits[e]
-            moved[e] = -1
-    target.num[FORGOTTEN] += source.num[FORGOTTEN]
+        new = insert(target, source.hash[e], source.words[e], source.log_posterior[e])
+        target.visits[new] = source.visits[e]
+    target.num[FORGOTTEN] = source.num[FORGOTTEN]
     target.num[EVALUATED] = source.num[EVALUATED]
 
 
 @entry
-def merge_into(target_store, source_store):
-    """Add the entries of one store to another, summing visits of models that both hold; where each one went."""
-    target, source = handle(target_store), handle(source_store)
-    went = np.empty(source.num[COUNT], np.int64)
-    for e in range(len(went)):
-        at = probe(target, source.hash[e], source.words[e])
-        if at < 0:
-            at = insert(target, source.hash[e], source.words[e], source.log_posterior[e])
-        target.visits[at] += source.visits[e]
-        went[e] = at
-    target.num[FORGOTTEN] += source.num[FORGOTTEN]
-    return went
+def drop_others(kept_store, keep, moved):
+    """Close the gaps between the entries marked in ``keep``; ``moved[e]`` becomes the new entry or -1."""
+    store = handle(kept_store)
+    index, hashes, words = store.slots, store.hash, store.words
+    index[:] = 0
+    mask = np.uint64(len(index) - 1)
+    new = 0
+    for e in range(len(keep)):
+        moved[e] = -1
+        if not keep[e]:
+            store.num[FORGOTTEN] += store.visits[e]
+            continue
+        moved[e] = new
+        hashes[new] = hashes[e]
+        for i in range(words.shape[1]):
+            words[new, i] = words[e, i]
+        store.log_posterior[new] = store.log_posterior[e]
+        store.visits[new] = store.visits[e]
+        at = first_slot(hashes[new], len(index))
+        while index[at] != 0:
+            at = (at + np.uint64(1)) & mask
+        new += 1
+        index[at] = new
+    store.num[COUNT] = new
 
 
-def resize(store: ModelStore, capacity: int, keep: np.ndarray | None = None) -> tuple[ModelStore, np.ndarray]:
-    """A store of another capacity with the same models, or those marked in ``keep``; and where each one went."""
-    count = int(store.num[COUNT])
-    if keep is None:
-        keep = np.ones(count, np.bool_)
+def resize(store: ModelStore, capacity: int) -> ModelStore:
+    """A store of another capacity with the same models."""
     new = new_store(capacity, store.words.shape[1])
-    moved = np.empty(count, np.int64)
-    copy_kept(store, new, keep, moved)
-    return new, moved
+    copy_entries(store, new)
+    return new
 
 
 def better_half(store: ModelStore, always: int) -> np.ndarray:
-    """Mask of the better half of the stored models; entry ``always`` (the chain's own model) is kept in any case."""
-    count = int(store.num[COUNT])
-    order = np.argsort(-store.log_posterior[:count], kind="stable")
-    keep = np.zeros(count, np.bool_)
-    keep[order[: count // 2]] = True
+    """Mask of the better half of the stored models; entry ``always`` (the chain's own model) is kept in any case.
+
+    Of models with the value at which the half ends, the first are kept.
+    """
+    value = store.log_posterior[: int(store.num[COUNT])]
+    half = len(value) // 2
+    if half == 0:
+        keep = np.zeros(len(value), np.bool_)
+    else:
+        end = np.partition(value, len(value) - half)[len(value) - half]
+        keep = value > end
+        keep[np.flatnonzero(value == end)[: half - np.count_nonzero(keep)]] = True
     keep[always] = True
     return keep
+
+
+def forget(store: ModelStore, keep: np.ndarray) -> np.ndarray:
+    """Leave the entries marked in ``keep`` only, in the same arrays; where each one went."""
+    moved = np.empty(len(keep), np.int64)
+    drop_others(store, keep, moved)
+    return moved

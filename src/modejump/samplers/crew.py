@@ -10,15 +10,21 @@ have been given once; a snapshot goes there, and another one comes back.
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from modejump.samplers.hands import Hands
 from modejump.samplers.snapshot import Snapshot
+
+# A chain is left in the middle of a piece of work, for one that is behind, at most after so small a part of it.
+SLICES = 64
 
 
 class Movable(Protocol):
@@ -35,6 +41,18 @@ class Movable(Protocol):
 
 
 C = TypeVar("C", bound=Movable)
+
+
+class Aside(Protocol):
+    """Work that has nothing to do with the chains, in short pieces."""
+
+    done: bool
+
+    def go_on(self) -> None:
+        """The next piece."""
+
+    def finish(self) -> None:
+        """All that is left."""
 
 
 class Pace(NamedTuple):
@@ -64,11 +82,15 @@ class Crew:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._pool: ThreadPoolExecutor | None = None
+        self.hands = Hands(workers)
 
     def threads(self, chains: int) -> int:
         """Threads for each of so many chains, where there are more workers than chains."""
         return max(1, self.workers // chains)
+
+    def overlaps(self, chains: int) -> bool:
+        """Whether there is somebody who works on something else while others work on so many chains."""
+        return self.workers > 1 and chains > 1
 
     def begin(self, problem: Any) -> None:
         """Make the problem of the run known."""
@@ -86,11 +108,56 @@ class Crew:
 
     def each(self, chains: Sequence[C], work: Callable[[C], object]) -> list:
         """Do a piece of work on every chain; what it returned for each."""
-        if self.workers == 1 or len(chains) == 1:
-            return [work(chain) for chain in chains]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.workers)
-        return list(self._pool.map(work, chains))
+        return self.hands.share(lambda i: work(chains[i]), len(chains))
+
+    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int, aside: Aside | None = None) -> None:
+        """Do something ``count`` times on every chain.
+
+        Chains differ in the time that they take, and who is done first would wait for the others. So a chain is left
+        after half of what it has to do, then of the rest, and whoever is free takes the one that is behind.
+
+        Parameters
+        ----------
+        chains : sequence
+            The chains.
+        work : callable
+            Takes a chain, and ``count``.
+        count : int
+            How often.
+        aside : Aside, optional
+            What one of the threads does while there is work for the others.
+        """
+        if not self.overlaps(len(chains)):
+            if aside is not None:
+                aside.finish()
+            for chain in chains:
+                work(chain, count=count)
+            return
+        left, free, lock = [count] * len(chains), set(range(len(chains))), threading.Lock()
+        least = -(-count // SLICES)
+
+        nobody = threading.Lock()
+
+        def labour(stopped: threading.Event) -> None:
+            if aside is not None and nobody.acquire(blocking=False):
+                while not aside.done and not stopped.is_set() and max(left) > 0:
+                    aside.go_on()
+            mine = -1
+            while not stopped.is_set():
+                with lock:
+                    if mine >= 0:
+                        free.add(mine)
+                    ready = [i for i in sorted(free) if left[i] > 0]
+                    if not ready:
+                        # Those who work on the other chains take them to their end.
+                        return
+                    mine = max(ready, key=left.__getitem__)
+                    some = min(left[mine], max(least, left[mine] // 2))
+                    free.remove(mine)
+                    left[mine] -= some
+                work(chains[mine], count=some)
+
+        self.hands.all(labour, len(chains))
 
     def snapshots(self, chains: Sequence[C]) -> list[Snapshot]:
         """Where all chains are."""
@@ -98,9 +165,7 @@ class Crew:
 
     def close(self) -> None:
         """Let the workers go."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.hands.close()
 
 
 class Remote(Crew):
@@ -109,9 +174,18 @@ class Remote(Crew):
     # A piece costs two journeys of a snapshot.
     pace = Pace(1.0, 4.0, 1 << 62, 10.0)
 
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        # For what is done here while the workers wait.
+        self.hands = Hands(min(workers, os.cpu_count() or 1))
+
     def threads(self, chains: int) -> int:
         """One: a worker elsewhere works on one chain, and has its own machine's cores to care for."""
         return 1
+
+    def overlaps(self, chains: int) -> bool:
+        """No: this process only waits for the workers, and hears their news."""
+        return False
 
     def send(self, work: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """Call a function of the problem and the arguments in each piece; their numbers and results as they come."""
@@ -132,6 +206,12 @@ class Remote(Crew):
                 here.submit(chains[i].restore, snapshot).result()
                 results[i] = result
         return results
+
+    def repeat(self, chains: Sequence[C], work: Callable[..., object], count: int, aside: Aside | None = None) -> None:
+        """Do something ``count`` times on every chain; what is to be done aside is done before, here."""
+        if aside is not None:
+            aside.finish()
+        self.each(chains, partial(work, count=count))
 
     def snapshots(self, chains: Sequence[C]) -> list[Snapshot]:
         """Where all chains are."""

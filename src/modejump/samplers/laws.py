@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -59,13 +60,25 @@ Collected = dict[frozenset[Feature], float]
 Drawn = dict[frozenset[Feature], tuple[float, int]]
 
 
+def best_first(collected: Collected) -> list[tuple[frozenset[Feature], float]]:
+    """Models with their log posterior, best first; equals by the texts of their features."""
+    ordered: list[tuple[frozenset[Feature], float]] = []
+    # Few are equal: the texts of the others need not be sorted.
+    for _, equals in itertools.groupby(sorted(collected.items(), key=lambda item: -item[1]), lambda item: item[1]):
+        some = list(equals)
+        if len(some) > 1:
+            some.sort(key=lambda item: sorted(f.text for f in item[0]))
+        ordered += some
+    return ordered
+
+
 def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Feature], float]]:
     """The best models, and those drawn, as many as their features' columns leave room for."""
     room = max(16, COLUMN_BYTES // (8 * rows))
     most = int(min(MOST_FEATURES, room))
     chosen: list[tuple[frozenset[Feature], float]] = []
     used: set[Feature] = set()
-    ordered = sorted(collected.items(), key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    ordered = best_first(collected)
     for model, value in ordered[:MOST_MODELS]:
         if value < ordered[0][1] - SPAN:
             break

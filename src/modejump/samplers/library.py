@@ -13,7 +13,7 @@ from modejump.kernels.complete import score_edits
 from modejump.kernels.reversible import furnish
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import population_chain
-from modejump.samplers.laws import Collected
+from modejump.samplers.laws import Collected, best_first
 from modejump.samplers.populations import Library
 
 # Features of a library, at most, where memory does not ask for fewer.
@@ -48,9 +48,7 @@ def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
     """The best models, ties by their text."""
     values = np.fromiter(collected.values(), np.float64, len(collected))
     least = -np.inf if len(values) <= count else float(np.partition(values, -count)[-count])
-    # Texts are made for those only that may be chosen.
-    ordered = [(model, value) for model, value in collected.items() if value >= least]
-    ordered.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    ordered = best_first({model: value for model, value in collected.items() if value >= least})
     return [model for model, _ in ordered[:count]]
 
 

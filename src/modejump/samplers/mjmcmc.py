@@ -11,17 +11,17 @@ import numpy as np
 from modejump.errors import InputError
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.rng import fresh_sequence
-from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.store import COUNT, ModelStore
 from modejump.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
 from modejump.samplers.crew import Crew
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import SamplerResult
 from modejump.samplers.runner import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
-from modejump.samplers.scout import prime_scout, scout
+from modejump.samplers.scout import Scouting, prime_scout
 from modejump.samplers.snapshot import Reader, Snapshot, part_of, read_store, store_arrays, under
 from modejump.samplers.surrogate import adopt_surrogate, evaluated, worth_it
 
@@ -113,7 +113,9 @@ class _Driver:
         self.finished = True
         self.warmup_steps = 0
         self.fits = 0.0
-        self.scouted: ModelStore | None = None
+        self.scouting: Scouting | None = None
+        # What the scout of an earlier run had met.
+        self.resumed: ModelStore | None = None
 
     def run(self) -> SamplerResult:
         begun = warmed = 0.0
@@ -146,12 +148,16 @@ class _Driver:
         elif self.budget.warmup == 0:
             return self._judged(moves, None), time.perf_counter()
         else:
-            self.scouted = scout(
-                self.problem, self.budget, len(self.runners), len(self.runners) * self.runners[0].threads
-            )
+            self.scouting = self._new_scout()
+            if self._may_wait():
+                self.scouting.begin()
+            else:
+                self.scouting.finish()
             moves = self._judged(moves, None)
             # The scout's estimate counts as one round.
-            learnt, done = renormalised_inclusion(self.scouted, self.problem.n_terms), 0
+            learnt, done = renormalised_inclusion(self.scouting.store, self.problem.n_terms, self.crew.hands), 0
+        if self.scouting is not None and not self.crew.overlaps(len(self.runners)):
+            self.scouting.finish()
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
         for i in range(done, WARMUP_ROUNDS):
@@ -174,6 +180,18 @@ class _Driver:
             r.forget_warmup()
         return moves, time.perf_counter()
 
+    def _new_scout(self) -> Scouting:
+        return Scouting(self.problem, self.budget, len(self.runners), self.crew.hands.count)
+
+    def _may_wait(self) -> bool:
+        """Whether the scout may go on while the chains sample: nobody asks for its best model, or for its time."""
+        return self.problem.data.glm.family == 0 and not self.mixture.surrogate and self.budget.seconds is None
+
+    @property
+    def scouted(self) -> ModelStore | None:
+        """What the scout has met so far."""
+        return self.resumed if self.scouting is None else self.scouting.store
+
     def _judged(self, moves: Moves, fits: float | None) -> Moves:
         """The same moves, judged by a surrogate first where that is worth its time."""
         if moves.surrogate[0] > 0.0 or not worth_it(self.problem, self.mixture.surrogate, fits):
@@ -185,10 +203,12 @@ class _Driver:
         if not self.checkpoint.due():
             return
         flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
-        if self.scouted is not None:
+        under_way = self.scouting is not None and not self.scouting.done
+        if self.scouted is not None and not under_way:
             flat |= under("scouted", store_arrays(self.scouted))
         for i, snapshot in enumerate(self.crew.snapshots(self.runners)):
             flat |= under(f"chain-{i}", snapshot)
+        state |= {"scouting": under_way}
         state |= {"algorithm": "mjmcmc", "spent": time.perf_counter() - begun, "warmup_steps": self.warmup_steps}
         self.checkpoint.save(state, flat)
 
@@ -199,7 +219,10 @@ class _Driver:
             runner.restore(part_of(saved.arrays, f"chain-{i}"))
         reader.need(f"chain-{len(self.runners)}/rng" not in reader, "chains")
         if "scouted/num" in reader:
-            self.scouted = read_store(reader.under("scouted"), terms, MOST_CAPACITY)
+            self.resumed = read_store(reader.under("scouted"), terms, MOST_CAPACITY)
+        elif saved.state.get("scouting") is True:
+            # It begins anew.
+            self.scouting = self._new_scout()
         self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
         alias = reader.like("alias", moves.alias, (0, terms))
         cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
@@ -220,7 +243,7 @@ class _Driver:
 
     def _sample(self, moves: Moves, begun: float, warmed: float) -> None:
         def run(count: int) -> None:
-            self.crew.each(self.runners, partial(Runner.run_batches, moves=moves, count=count))
+            self.crew.repeat(self.runners, partial(Runner.run_batches, moves=moves), count, self.scouting)
 
         def keep() -> None:
             self._keep(moves, begun, {"target": schedule.target}, {"warmed": np.array(warmed - begun)})
@@ -231,6 +254,8 @@ class _Driver:
             pace=self.crew.pace,
         )  # fmt: skip
         self.notes += schedule.sample(self.budget, begun)
+        if self.scouting is not None:
+            self.scouting.finish()
 
     def _best_model(self) -> str:
         """Terms of the best model so far."""
@@ -244,18 +269,17 @@ class _Driver:
         runners = self.runners
         means = np.array([r.means for r in runners])
         scouted = [self.scouted] if self.scouted is not None else []
-        store, chains = merged_stores(scouted + [r.chain.store for r in runners])
+        with self.crew.hands as hands:
+            merged = merged_stores(scouted + [r.chain.store for r in runners], hands)
         sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)
         tried = np.sum([r.chain.record.tried for r in runners], axis=0)
-        table = _table(store, chains)
-        top = table.log_posterior[0]
         return SamplerResult(
             algorithm="mjmcmc",
             exact=False,
-            models=table,
-            n_models=len(table),
-            log_evidence=float(top + np.log(np.exp(table.log_posterior - top).sum())),
-            renormalised=renormalised_inclusion(store, self.problem.n_terms),
+            models=merged.models,
+            n_models=len(merged.models),
+            log_evidence=merged.log_evidence,
+            renormalised=merged.inclusion[: self.problem.n_terms],
             size_distribution=sizes / sizes.sum(),
             batch_means=means,
             batch_length=runners[0].batch,
@@ -265,14 +289,6 @@ class _Driver:
             seconds=seconds,
             warmup_seconds=warmup_seconds,
             finished=self.finished,
-            forgotten_visits=int(store.num[FORGOTTEN]),
+            forgotten_visits=merged.forgotten,
             notes=tuple(self.notes),
         )
-
-
-def _table(store: ModelStore, chains: np.ndarray) -> ModelTable:
-    """The stored models of positive probability, best first."""
-    count = int(store.num[COUNT])
-    alive = np.flatnonzero(np.isfinite(store.log_posterior[:count]))
-    order = alive[np.argsort(-store.log_posterior[alive], kind="stable")]
-    return ModelTable(store.words[order], store.log_posterior[order], store.visits[order], order, chains[order])

@@ -9,10 +9,10 @@ import numpy as np
 from modejump.features.expression import Feature
 from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES
-from modejump.kernels.store import COUNT
 from modejump.samplers.draws import counted_draws
 from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery
+from modejump.samplers.hands import Hands
 from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from, leading
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import SamplerResult
@@ -27,15 +27,15 @@ Counted = dict[frozenset[Feature], tuple[float, int, int]]
 class _Evaluated:
     """All models that the chains evaluated: inside the library by bits, with guests by features."""
 
-    def __init__(self, chains: Sequence[ReversibleChain], collected: Collected) -> None:
+    def __init__(self, chains: Sequence[ReversibleChain], collected: Collected, hands: Hands) -> None:
         self.chain = chains[0]
         words = self.chain.first // 64
-        store, visitors = merged_stores([c.chain.store for c in chains])
-        count = int(store.num[COUNT])
-        inside = (store.words[:count, words:] == 0).all(axis=1) & np.isfinite(store.log_posterior[:count])
-        self.words = np.ascontiguousarray(store.words[:count][inside, :words])
-        self.values = store.log_posterior[:count][inside]
-        self.visits, self.visitors = store.visits[:count][inside], visitors[:count][inside]
+        # Best first.
+        models = merged_stores([c.chain.store for c in chains], hands).models
+        inside = (models.words[:, words:] == 0).all(axis=1)
+        self.words = np.ascontiguousarray(models.words[inside, :words])
+        self.values = models.log_posterior[inside]
+        self.visits, self.visitors = models.visits[inside], models.chains[inside]
         self.guests = _guest_models(chains)
         library = set(self.chain.library.features)
         for model, value in collected.items():
@@ -59,10 +59,9 @@ class _Evaluated:
 
     def leading(self) -> Counted:
         """The best models, by features."""
-        best = np.argsort(-self.values, kind="stable")[:MOST_MODELS]
         found: Counted = {
             self.chain.model_of(self.words[m]): (float(self.values[m]), int(self.visits[m]), int(self.visitors[m]))
-            for m in best
+            for m in range(min(len(self.values), MOST_MODELS))
         }
         return found | self.guests
 
@@ -163,6 +162,7 @@ def discovery_from(
     warmup_steps: int,
     finished: bool,
     notes: tuple[str, ...],
+    hands: Hands,
 ) -> Discovery:
     """Laws, frequencies and renormalised estimates of a run.
 
@@ -184,8 +184,10 @@ def discovery_from(
         False where the run was interrupted.
     notes : tuple of str
         What the user should know.
+    hands : Hands
+        Threads that share the work.
     """
-    evaluated = _Evaluated(chains, collected)
+    evaluated = _Evaluated(chains, collected, hands)
     laws = _laws(problem, chains, evaluated)
     steps = int(np.sum([c.chain.record.sizes for c in chains]))
     index = _law_index(laws)

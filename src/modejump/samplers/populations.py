@@ -12,6 +12,7 @@ from modejump.features.expression import Feature
 from modejump.kernels.moves import KERNELS
 from modejump.kernels.population_moves import POPULATION_MOVES, Recalled, index_models
 from modejump.kernels.rng import alias_table
+from modejump.samplers.laws import best_first
 from modejump.samplers.snapshot import Reader
 
 # Models that a chain may recall: so many of the best at most, and none so far below the best.
@@ -175,8 +176,7 @@ def recall_list(
         Words of a model.
     """
     position = {f: i for i, f in enumerate(library.features)}
-    inside = [(m, v) for m, v in models.items() if all(f in position for f in m)]
-    inside.sort(key=lambda item: (-item[1], sorted(f.text for f in item[0])))
+    inside = best_first({m: v for m, v in models.items() if all(f in position for f in m)})
     if not inside:
         return None
     top = inside[0][1]

@@ -10,6 +10,17 @@ import numpy as np
 COUNTED = ("mjmcmc", "rgmjmcmc")
 
 
+def members_of(words: np.ndarray) -> list[int]:
+    """Indices of the terms of a model given as a bit set."""
+    members = []
+    for w, word in enumerate(words.tolist()):
+        while word:
+            rest = word & (word - 1)
+            members.append(64 * w + (word ^ rest).bit_length() - 1)
+            word = rest
+    return members
+
+
 @dataclass(frozen=True, eq=False)
 class ModelTable:
     """Distinct models, best first.
@@ -48,7 +59,7 @@ class ModelTable:
 
     def members(self, row: int) -> list[int]:
         """Indices of the terms of one model."""
-        return [64 * w + b for w, word in enumerate(self.words[row].tolist()) for b in range(64) if (word >> b) & 1]
+        return members_of(self.words[row])
 
     def membership(self, n_terms: int, rows: int | None = None) -> np.ndarray:
         """Boolean matrix of shape (rows, n_terms): which terms the leading models have."""

@@ -39,6 +39,7 @@ from modejump.samplers.genetic import SPAN
 from modejump.samplers.laws import Collected
 from modejump.samplers.mixture import flip_weights, partner_tables
 from modejump.samplers.populations import Library, Populations, no_list, read_list, recall_list
+from modejump.samplers.result import members_of
 from modejump.samplers.runner import MAX_BATCHES, MOST_CAPACITY, forget_visits, halved, with_larger_store
 from modejump.samplers.snapshot import (
     Reader,
@@ -395,8 +396,7 @@ class ReversibleChain(FeatureTable):
 
     def model_of(self, words: np.ndarray) -> frozenset[Feature]:
         """The features of a model inside the library."""
-        members = [64 * w + b for w, word in enumerate(words.tolist()) for b in range(64) if (word >> b) & 1]
-        return frozenset(self.library.features[j] for j in members)
+        return frozenset(self.library.features[j] for j in members_of(words))
 
     def library_models(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Words, log posterior and visits of the models inside the library."""

@@ -198,19 +198,20 @@ class _Driver:
             self.checkpoint.close()
         align_batches(self.chains)
         ended = time.perf_counter()
-        for chain in self.chains:
-            chain.close()
-        return discovery_from(
-            self.problem,
-            self.chains,
-            self.outcomes,
-            self.collected,
-            seconds=ended - self.warmed,
-            warmup_seconds=self.warmed - self.begun,
-            warmup_steps=self.warmup_steps,
-            finished=self.finished,
-            notes=tuple(self.notes),
-        )
+        with self.crew.hands as hands:
+            hands.share(lambda i: self.chains[i].close(), len(self.chains))
+            return discovery_from(
+                self.problem,
+                self.chains,
+                self.outcomes,
+                self.collected,
+                seconds=ended - self.warmed,
+                warmup_seconds=self.warmed - self.begun,
+                warmup_steps=self.warmup_steps,
+                finished=self.finished,
+                notes=tuple(self.notes),
+                hands=hands,
+            )
 
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, guests among them."""
@@ -221,7 +222,7 @@ class _Driver:
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
     def _run_batches(self, count: int) -> None:
-        self.crew.each(self.chains, partial(ReversibleChain.run_batches, count=count))
+        self.crew.repeat(self.chains, ReversibleChain.run_batches, count)
 
     def _schedule(self) -> Schedule:
         """Sampling; a checkpoint after each piece of it, where it is time for one."""
@@ -366,7 +367,11 @@ class _Driver:
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
-        self.chains = [ReversibleChain(self.problem, library, s, self.settings, memory) for s in self.seeds]
+
+        def make(i: int) -> ReversibleChain:
+            return ReversibleChain(self.problem, library, self.seeds[i], self.settings, memory)
+
+        self.chains = self.crew.hands.share(make, len(self.seeds))
 
     def _learn(self, library: Library, done: int, learnt: np.ndarray | None = None) -> None:
         """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""

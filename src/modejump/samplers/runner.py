@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_record, run
+from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_record, run, run_batches
 from modejump.kernels.moves import MAX_FLIPS, Moves
 from modejump.kernels.rng import new_stream
 from modejump.kernels.state import ENTRY, new_state, new_work, transfer
-from modejump.kernels.store import FORGOTTEN, better_half, bytes_per_model, new_store, resize
+from modejump.kernels.store import COUNT, FORGOTTEN, better_half, bytes_per_model, forget, new_store, resize
 from modejump.likelihoods.glm import ANSWERED, COLUMNS, MAY_ASK, STAGE, Glm
 from modejump.likelihoods.threads import fit_columns_by_parts, is_long
 from modejump.problem import Problem, ProblemData
@@ -86,12 +86,10 @@ def with_larger_store(chain: Chain, max_models: int, reserve: int) -> tuple[Chai
     """The same chain with room for more models, without the worse half of them at the bound; where each one went."""
     store, state = chain.store, chain.state
     capacity = len(store.log_posterior)
-    keep = None
-    if capacity < max_models:
-        capacity = min(2 * capacity, max_models)
+    if capacity < max(max_models, 2 * reserve):
+        new, moved = resize(store, max(min(2 * capacity, max_models), 2 * reserve)), np.arange(store.num[COUNT])
     else:
-        keep = better_half(store, int(state.num[ENTRY]))
-    new, moved = resize(store, max(capacity, 2 * reserve), keep)
+        new, moved = store, forget(store, better_half(store, int(state.num[ENTRY])))
     if state.num[ENTRY] >= 0:
         state.num[ENTRY] = moved[state.num[ENTRY]]
     return chain._replace(store=new), moved
@@ -108,6 +106,11 @@ def forget_visits(chain: Chain) -> None:
 def halved(means: list[np.ndarray]) -> list[np.ndarray]:
     """Means of neighbouring batches made one, two and two; an odd one at the end is left out."""
     return [0.5 * (means[2 * i] + means[2 * i + 1]) for i in range(len(means) // 2)]
+
+
+def _reserve(moves: Moves) -> int:
+    """Models that one step may add to the store."""
+    return 2 * moves.search + 16
 
 
 class Runner:
@@ -150,35 +153,53 @@ class Runner:
     def prime(self, moves: Moves) -> None:
         """Compile, so that no clock counts it."""
         run(self.data, self.chain, moves, 0, 0, self.start)
+        none = np.empty((0, len(self.start)))
+        run_batches(self.data, self.chain, moves, 1, none, np.zeros(2, np.int64), 0, self.start)
+
+    def _make_room(self, reason: int, reserve: int) -> None:
+        """Give the chain what it stopped for."""
+        if reason == WANT_FIT:
+            answer(self.chain, self.data, self.threads)
+        elif reason == WANT_STORE:
+            self.chain, _ = with_larger_store(self.chain, self.max_models, reserve)
+        else:
+            self.chain = with_more_room(self.chain, self.data.glm)
 
     def advance(self, moves: Moves, steps: int) -> None:
         """Make exactly so many steps."""
-        reserve = 2 * moves.search + 16
+        reserve = _reserve(moves)
         while steps > 0:
             may_ask(self.chain, self.data)
             done, reason = run(self.data, self.chain, moves, steps, reserve, self.start)
             steps -= done
             if reason == DONE:
                 break
-            if reason == WANT_FIT:
-                answer(self.chain, self.data, self.threads)
-            elif reason == WANT_STORE:
-                self.chain, _ = with_larger_store(self.chain, self.max_models, reserve)
-            else:
-                self.chain = with_more_room(self.chain, self.data.glm)
+            self._make_room(reason, reserve)
 
     def run_batches(self, moves: Moves, count: int) -> None:
         """Sampling: full batches, with their means kept."""
-        for _ in range(count):
-            self.advance(moves, self.batch)
-            self._close_batch()
+        while count > 0:
+            # Batches double their length when there are too many.
+            some = min(count, MAX_BATCHES - len(self.means))
+            self._run_some(moves, some)
+            count -= some
+            if len(self.means) == MAX_BATCHES:
+                self.merge_batches()
 
-    def _close_batch(self) -> None:
-        inside = self.chain.record.inside
-        self.means.append(inside / self.batch)
-        inside[:] = 0.0
-        if len(self.means) == MAX_BATCHES:
-            self.merge_batches()
+    def _run_some(self, moves: Moves, count: int) -> None:
+        """Batches of one length."""
+        reserve = _reserve(moves)
+        means, at = np.empty((count, len(self.start))), np.zeros(2, np.int64)
+        try:
+            while True:
+                may_ask(self.chain, self.data)
+                reason = run_batches(self.data, self.chain, moves, self.batch, means, at, reserve, self.start)
+                if reason == DONE:
+                    break
+                self._make_room(reason, reserve)
+        finally:
+            # An interrupt leaves what is complete.
+            self.means.extend(means[: at[0]])
 
     def merge_batches(self) -> None:
         """Make neighbouring batches one, two and two; an odd one at the end is left out."""

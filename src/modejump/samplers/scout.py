@@ -20,6 +20,10 @@ STEPS_PER_MODEL = 10
 # and takes at most this share of a budget in seconds.
 TIME_SHARE = 0.1
 _FIRST_PIECE = 4096
+# Of a scout that goes on while the chains sample, this part is done before, for warm-up to learn from;
+FIRST_PART = 8
+# then it is made in pieces of about so many seconds.
+PIECE_SECONDS = 0.005
 
 
 def prime_scout(problem: Problem) -> None:
@@ -43,31 +47,82 @@ def scout(problem: Problem, budget: Budget, chains: int, threads: int = 1) -> Mo
     threads : int
         Threads that share the rows of a long table; the result is the same for any number.
     """
-    chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
-    words = chain.store.words.shape[1]
-    wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
-    until = np.inf
-    if budget.seconds is not None:
-        until = time.perf_counter() + TIME_SHARE * budget.seconds
-    else:
-        # Most runs to a precision end long before their cap.
-        planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
-        wanted = min(wanted, planned * chains // STEPS_PER_MODEL)
-    start = np.zeros(problem.n_terms, np.uint8)
-    heap, heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
-    piece = min(wanted, _FIRST_PIECE)
-    while True:
+    scouting = Scouting(problem, budget, chains, threads)
+    scouting.finish()
+    return scouting.store
+
+
+class Scouting:
+    """A scout on its way: what it meets, and in which order, does not depend on the pieces that it is made in.
+
+    Parameters
+    ----------
+    problem : Problem
+        The target.
+    budget : Budget
+        Sets how many models are evaluated; the cache's memory bound counts too.
+    chains : int
+        How many chains will follow.
+    threads : int
+        Threads that share the rows of a long table.
+    """
+
+    def __init__(self, problem: Problem, budget: Budget, chains: int, threads: int = 1) -> None:
+        self.problem, self.threads = problem, threads
+        self.chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
+        words = self.chain.store.words.shape[1]
+        self.wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
+        self.until = np.inf
+        if budget.seconds is not None:
+            self.until = time.perf_counter() + TIME_SHARE * budget.seconds
+        else:
+            # Most runs to a precision end long before their cap.
+            planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
+            self.wanted = min(self.wanted, planned * chains // STEPS_PER_MODEL)
+        self.done = False
+        self._more = 1024
+        self._start = np.zeros(problem.n_terms, np.uint8)
+        self._heap, self._heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
+
+    @property
+    def store(self) -> ModelStore:
+        """The models met so far, in order."""
+        return self.chain.store
+
+    def expand(self, more: int) -> None:
+        """Meet up to so many models more."""
+        data, room = self.problem.data, len(self._heap)
+        piece = min(self.wanted, int(self.store.num[COUNT]) + more)
+        if piece > room:
+            room = min(self.wanted, max(piece, 2 * room))
+            self._heap = np.concatenate([self._heap, np.zeros(room - len(self._heap), np.int64)])
+            self.chain = self.chain._replace(store=resize(self.store, room))
         while True:
-            may_ask(chain, problem.data)
-            reason = expand(problem.data, chain, heap, heap_size, start, piece)
+            may_ask(self.chain, data)
+            reason = expand(data, self.chain, self._heap, self._heap_size, self._start, piece)
             if reason == DONE:
                 break
             if reason == WANT_FIT:
-                answer(chain, problem.data, threads)
+                answer(self.chain, data, self.threads)
             else:
-                chain = with_more_room(chain, problem.data.glm)
-        if int(chain.store.num[COUNT]) < piece or piece >= wanted or time.perf_counter() > until:
-            return chain.store
-        piece = min(wanted, 2 * piece)
-        heap = np.concatenate([heap, np.zeros(piece - len(heap), np.int64)])
-        chain = chain._replace(store=resize(chain.store, piece)[0])
+                self.chain = with_more_room(self.chain, data.glm)
+        self.done = int(self.store.num[COUNT]) < piece or piece >= self.wanted or time.perf_counter() > self.until
+
+    def begin(self) -> None:
+        """The part that warm-up learns from."""
+        self.expand(max(self.wanted // FIRST_PART, _FIRST_PIECE))
+
+    def go_on(self) -> None:
+        """A short piece; how short it is changes nothing but who waits for it."""
+        began = time.perf_counter()
+        self.expand(self._more)
+        took = time.perf_counter() - began
+        if took < PIECE_SECONDS / 2:
+            self._more *= 2
+        elif took > 2 * PIECE_SECONDS:
+            self._more = max(self._more // 2, 64)
+
+    def finish(self) -> None:
+        """Go on to the end."""
+        while not self.done:
+            self.expand(max(int(self.store.num[COUNT]), _FIRST_PIECE))

@@ -143,7 +143,7 @@ def read_store(reader: Reader, terms: int, most: int) -> ModelStore:
         reader.need((words[:, -1] >> np.uint64(terms % 64) == 0).all(), "words")
     values, visits = reader.array("log_posterior", np.float64, (count,)), reader.array("visits", np.int64, (count,))
     hashes = reader.array("hash", np.uint64, (count,))
-    store, _ = resize(ModelStore(words, values, visits, hashes, np.zeros(0, np.int32), num), capacity)
+    store = resize(ModelStore(words, values, visits, hashes, np.zeros(0, np.int32), num), capacity)
     store.num[:] = num
     return store
 
