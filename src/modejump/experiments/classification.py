@@ -8,6 +8,7 @@ two choices were made after several had been compared on the new rows, so the ac
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -186,7 +187,11 @@ def _accuracy(study: Comparison, table: Classes, method: str, run: int) -> Outco
         model.fit(table.x[table.train], table.y[table.train])
     new = ~table.train
     share = float(np.mean(model.predict(table.x[new]) == table.y[new]))
-    return {"accuracy": share, "seconds": time.perf_counter() - began}
+    outcome = {"accuracy": share, "seconds": time.perf_counter() - began}
+    # The arrays of a run are large, and may wait for the collector in cycles.
+    del model
+    gc.collect()
+    return outcome
 
 
 def _ours(study: Comparison, algorithm: str, seed: int) -> Any:
