@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,10 @@ import pytest
 
 # Plots are drawn without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A shell that runs the tests in the background has interrupts ignored, here and in processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run; no deadline, because the first call of a kernel compiles it.
 hypothesis.settings.register_profile("house", derandomize=True, deadline=None)
