@@ -9,7 +9,7 @@ from scipy import special
 from modejump import ComplexityPrior, Space
 from modejump.features.expression import Feature
 from modejump.features.transforms import transforms
-from modejump.likelihoods.expansion import Rows, rows_at_fit
+from modejump.likelihoods.expansion import Rows, rows_of_last_fit
 from modejump.samplers.ascent import _checked, _Pool, ascend, can_ascend, score_gains
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
@@ -59,7 +59,8 @@ def test_members_have_places_in_a_pool_that_is_too_small_for_all():
 def test_gains_are_those_of_one_newton_step_with_the_column(family, weights):
     pool = _Pool(simulated(family, weights=weights), [])
     data, cols = pool.data, np.array([0, 3], np.int64)
-    rows = rows_at_fit(data.glm, pool.work, cols, data.code, data.par, data.n)
+    assert np.isfinite(pool.value(tuple(cols.tolist())))
+    rows = rows_of_last_fit(data.glm, pool.work, cols)
     members = np.vstack([data.glm.base, pool.columns[cols]])
     gains = score_gains(members, pool.columns, pool.squares, rows)
     for j in range(pool.count):
@@ -74,7 +75,8 @@ def test_gains_are_those_of_one_newton_step_with_the_column(family, weights):
 def test_the_rows_at_a_fit_are_those_of_the_likelihood():
     pool = _Pool(simulated(), [])
     data, cols = pool.data, np.array([1, 2], np.int64)
-    rows = rows_at_fit(data.glm, pool.work, cols, data.code, data.par, data.n)
+    assert np.isfinite(pool.value(tuple(cols.tolist())))
+    rows = rows_of_last_fit(data.glm, pool.work, cols)
     mean = special.expit(rows.predictor)
     np.testing.assert_allclose(rows.score, pool.problem.y - mean, atol=1e-10)
     np.testing.assert_allclose(rows.info, mean * (1 - mean), atol=1e-10)

@@ -42,7 +42,7 @@ from modejump.samplers.hands import Hands
 from modejump.samplers.merge import merged_stores, renormalised_inclusion, weighted_inclusion
 from modejump.samplers.mixture import UNIFORM_SHARE, Mixture, flip_weights, partner_tables
 from modejump.samplers.runner import FIRST_CAPACITY, Runner, new_chain, with_more_room
-from modejump.samplers.scout import Scouting, scout
+from modejump.samplers.scout import Scouting
 
 # Two ways to one log posterior agree to this, or to the rounding of a large value.
 ACCURACY = 1e-9
@@ -656,7 +656,7 @@ def test_scout_meets_models_in_the_twins_order(case: str, monkeypatch: pytest.Mo
         return with_more_room(chain, glm)
 
     monkeypatch.setattr(scout_module, "with_more_room", spy)
-    store = scout(problem, Budget(steps=10 * wanted), chains=1)
+    store = Scouting(problem, Budget(steps=10 * wanted), chains=1).finish()
     target = twin.Target(problem)
     met = met_by(store)
     assert met == twin.scout(target, wanted)
@@ -674,7 +674,7 @@ def test_scout_that_may_not_begin_meets_nothing() -> None:
     problem = twin.one_column_each(68, 4)
     data = problem.data
     excluded = data.prior._replace(log_size=np.full(5, -np.inf))
-    store = scout(replace(problem, data=data._replace(prior=excluded)), Budget(steps=1000), chains=1)
+    store = Scouting(replace(problem, data=data._replace(prior=excluded)), Budget(steps=1000), chains=1).finish()
     assert int(store.num[COUNT]) == 0
     assert not renormalised_inclusion(store, 4).any()
 
@@ -682,7 +682,7 @@ def test_scout_that_may_not_begin_meets_nothing() -> None:
 def test_scout_passes_over_dependent_columns() -> None:
     """Copies of a column have equal values, so that only the set of models is determined: all of full rank."""
     problem = twin.with_duplicate(65)
-    store = scout(problem, Budget(steps=10_000), chains=1)
+    store = Scouting(problem, Budget(steps=10_000), chains=1).finish()
     count = int(store.num[COUNT])
     exact = twin.traverse(twin.Target(problem))
     met = {twin.mask_of(w): v for w, v in zip(store.words[:count], store.log_posterior[:count]) if v > -math.inf}
@@ -694,5 +694,5 @@ def test_scout_in_pieces_meets_the_same_models() -> None:
     """Growing the cache between pieces neither skips nor repeats a neighbour."""
     problem = twin.one_column_each(67, 70, rows=90)
     wanted = 20_000
-    store = scout(problem, Budget(steps=wanted * 10), chains=1)
+    store = Scouting(problem, Budget(steps=wanted * 10), chains=1).finish()
     assert met_by(store) == twin.scout(twin.Target(problem), wanted)

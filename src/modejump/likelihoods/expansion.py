@@ -65,22 +65,18 @@ class Rows(NamedTuple):
     info: np.ndarray
 
 
-def rows_at_fit(glm: Glm, work: GlmWork, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> Rows | None:
-    """The rows at the end of the fit of the model with these columns; None where it has no marginal likelihood.
+def rows_of_last_fit(glm: Glm, work: GlmWork, cols: np.ndarray) -> Rows:
+    """The rows at the end of a fit.
 
     Parameters
     ----------
     glm : Glm
         Response and columns.
     work : GlmWork
-        Scratch space.
+        Scratch space of the fit.
     cols : ndarray of int
-        Columns of the model.
-    code, par, n
-        Coefficient prior and number of observations.
+        Columns of the model that was fitted.
     """
-    if not np.isfinite(fit_columns(glm, work, cols, code, par, n)):
-        return None
     rows = Rows(*(np.empty(len(glm.y)) for _ in range(3)))
     _expand_rows(glm, work, cols, *rows)
     return rows
@@ -99,10 +95,9 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
         Coefficient prior and number of observations.
     """
     work = new_glm_work(glm, max(1, len(cols)))
-    rows = rows_at_fit(glm, work, cols, code, par, n)
-    if rows is None or not has_estimate(work):
+    if not (np.isfinite(fit_columns(glm, work, cols, code, par, n)) and has_estimate(work)):
         return None
-    predictor, score, info = rows
+    predictor, score, info = rows_of_last_fit(glm, work, cols)
     target = info * predictor + score
     p, b = count_candidates(glm), len(glm.base)
     gram, corr = np.zeros((p + b, p + b)), np.zeros(p + b)

@@ -174,14 +174,13 @@ def _settle_shape(glm, work):
 @kernel
 def end_fit(glm, work, cols, k, state):
     """What is read off where Newton's method ended, and what `fit` says."""
-    if state == SEPARATED:
+    if state == FITTED or state == SEPARATED:
         _keep(glm, work, cols, k)
     if state == FLAT:
         state = SEPARATED
     if state != FITTED:
         return state if state == SEPARATED else FAILED
     _measure(glm, work, k)
-    _keep(glm, work, cols, k)
     work.num[FACTOR] = 1
     if glm.family == GAMMA and not _settle_shape(glm, work):
         return FAILED

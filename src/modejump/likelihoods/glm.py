@@ -454,7 +454,7 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
 def newton(glm, work, cols, k, steps, tolerance):
     """Newton's method from ``work.beta``; says how it ended.
 
-    Where it ends for want of information in the first few steps, the log likelihood is that of the last point.
+    Where it ends for want of information before rows are seen to move off, the likelihood is that of the last point.
     """
     size = glm.base.shape[0] + k
     before, halvings = -np.inf, 0

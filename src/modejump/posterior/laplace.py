@@ -154,15 +154,7 @@ def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
 
 def chosen_fits(fits: LaplaceFits, keep: np.ndarray) -> LaplaceFits:
     """The fits of some models only, given as a mask."""
-    triangle = fits.size * (fits.size + 1) // 2
-    return LaplaceFits(
-        fits.log_marginal[keep],
-        fits.wald[keep],
-        fits.shape[keep],
-        fits.size[keep],
-        fits.coef[np.repeat(keep, fits.size)],
-        fits.factor[np.repeat(keep, triangle)],
-    )
+    return picked_fits([fits], np.flatnonzero(keep))
 
 
 def picked_fits(parts: Sequence[LaplaceFits], rows: np.ndarray) -> LaplaceFits:

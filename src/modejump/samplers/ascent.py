@@ -17,14 +17,13 @@ import numpy as np
 
 from modejump.features.expression import Feature
 from modejump.kernels.complete import model_values, seat_edits
-from modejump.kernels.reversible import furnish
-from modejump.likelihoods.expansion import Rows, rows_at_fit
+from modejump.likelihoods.expansion import Rows, rows_of_last_fit
 from modejump.likelihoods.glm import new_glm_work
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.own import Own
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
-from modejump.samplers.genetic import population_chain
 from modejump.samplers.laws import Collected
+from modejump.samplers.library import seat_models
 
 # Features of a pool at most, and numbers in its columns.
 MOST_CANDIDATES = 4096
@@ -54,12 +53,7 @@ class _Pool:
     def __init__(self, problem: FeatureProblem, members: Sequence[Feature], most: int = MOST_CANDIDATES) -> None:
         n = problem.x.shape[1]
         table = FeatureTable(problem, FEATURES)
-        covariates = [
-            Feature.covariate(name)
-            for name, column in zip(problem.names, problem.x, strict=True)
-            if np.ptp(column) > 0.0
-        ]
-        first = [*members, *(f for f in covariates if f not in set(members))]
+        first = [*members, *(f for f in problem.covariates() if f not in set(members))]
         places = max(min(most, MOST_NUMBERS // n), len(members) + 1)
         data, population = table.new_places(places, most=2 * problem.space.size)
         self.count = int(
@@ -80,23 +74,26 @@ class _Pool:
         numbers = [int(f) for f in self.table.numbers(sorted(model))]
         return tuple(sorted(self.place[f] for f in numbers)) if all(f in self.place for f in numbers) else None
 
+    def _fit(self, model: Model) -> np.ndarray:
+        """Fit a model, note its log posterior, and return its columns."""
+        data, cols = self.data, np.array(model, np.int64)
+        marginal = float(fit_columns(data.glm, self.work, cols, data.code, data.par, data.n))
+        self.known[model] = marginal + float(self.weight[cols].sum())
+        return cols
+
     def value(self, model: Model) -> float:
         """Log posterior of a model, but for the rule about dependent columns."""
         if model not in self.known:
-            data = self.data
-            cols = np.array(model, np.int64)
-            marginal = float(fit_columns(data.glm, self.work, cols, data.code, data.par, data.n))
-            self.known[model] = marginal + float(self.weight[cols].sum())
+            self._fit(model)
         return self.known[model]
 
     def promising(self, model: Model, most: int = TRIES) -> list[int]:
         """Places of the features that promise most beside a model, best first."""
-        data = self.data
-        cols = np.array(model, np.int64)
-        rows = rows_at_fit(data.glm, self.work, cols, data.code, data.par, data.n)
-        if rows is None:
+        cols, glm = self._fit(model), self.data.glm
+        if not np.isfinite(self.known[model]):
             return []
-        gain = score_gains(np.vstack([data.glm.base, self.columns[cols]]), self.columns, self.squares, rows)
+        rows = rows_of_last_fit(glm, self.work, cols)
+        gain = score_gains(np.vstack([glm.base, self.columns[cols]]), self.columns, self.squares, rows)
         gain += self.weight
         gain[cols] = -np.inf
         best = np.argsort(-gain, kind="stable")[:most]
@@ -199,21 +196,12 @@ def _exchanged(pool: _Pool, model: Model, member: int) -> Model:
 def _checked(pool: _Pool, models: Sequence[Model], at_once: int = 64) -> Collected:
     """Models with their log posterior by the rules of the chains; those without any are left out."""
     found: Collected = {}
-    table, problem = pool.table, pool.problem
-    feature = pool.population.feature
-    for start in range(0, len(models), at_once):
-        part = models[start : start + at_once]
-        members = sorted({place for model in part for place in model})
-        data, population = table.new_places(len(members) + 1, most=2 * problem.space.size)
-        usable = np.zeros(len(members), np.bool_)
-        furnish(data, table.arena, table.new_pool(16), population, feature[members].copy(), usable)
-        rows = np.zeros((len(part), len(members) + 1), np.uint8)
-        for i, model in enumerate(part):
-            rows[i, np.searchsorted(members, model)] = 1
+    table = pool.table
+    named = [frozenset(table.feature(int(pool.population.feature[place])) for place in model) for model in models]
+    for start in range(0, len(named), at_once):
+        part = named[start : start + at_once]
+        seated = seat_models(table, sorted({f for model in part for f in model}), part)
         values = np.full(len(part), -np.inf)
-        chain = population_chain(len(members) + 1, 1 << 10, np.zeros(4, np.uint64), data.glm)
-        model_values(data, chain, rows, values)
-        for model, value in zip(part, values.tolist(), strict=True):
-            if np.isfinite(value):
-                found[frozenset(table.feature(int(feature[place])) for place in model)] = value
+        model_values(seated.data, seated.chain, seated.rows, values)
+        found |= {model: value for model, value in zip(part, values.tolist(), strict=True) if np.isfinite(value)}
     return found

@@ -51,7 +51,7 @@ class Aside(Protocol):
     def go_on(self) -> None:
         """The next piece."""
 
-    def finish(self) -> None:
+    def finish(self) -> object:
         """All that is left."""
 
 

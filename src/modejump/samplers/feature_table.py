@@ -98,6 +98,11 @@ class FeatureProblem:
         # A square of a root is not the number itself, and a function of the user's own is told that.
         return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
 
+    def covariates(self) -> list[Feature]:
+        """The columns that vary, as features."""
+        varies = np.ptp(self.x, axis=1) > 0.0
+        return [Feature.covariate(name) for name, some in zip(self.names, varies, strict=True) if some]
+
     def declared(self) -> SpaceArrays:
         """The space as compiled code reads it."""
         return self.space.compile([t.code for t in self.transforms], len(self.names))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from modejump.features.arena import COUNT
+from modejump.features.columns import ColumnPool
 from modejump.features.expression import Feature
+from modejump.kernels.chain import Chain
 from modejump.kernels.complete import score_edits
+from modejump.kernels.population import Population
 from modejump.kernels.reversible import furnish
+from modejump.problem import ProblemData
 from modejump.samplers.feature_table import FeatureProblem, FeatureTable
 from modejump.samplers.genetic import population_chain
 from modejump.samplers.laws import Collected, best_first
@@ -52,6 +57,39 @@ def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
     return [model for model, _ in ordered[:count]]
 
 
+class Seated(NamedTuple):
+    """Models over the places of a population, one row each; the last place is empty."""
+
+    data: ProblemData
+    population: Population
+    pool: ColumnPool
+    chain: Chain
+    rows: np.ndarray
+
+
+def seat_models(table: FeatureTable, members: Sequence[Feature], models: Sequence[frozenset[Feature]]) -> Seated:
+    """Put the members of models into the places of a population.
+
+    Parameters
+    ----------
+    table : FeatureTable
+        The features by number.
+    members : sequence of Feature
+        All members, each once.
+    models : sequence of frozenset of Feature
+        The models.
+    """
+    places = len(members) + 1
+    data, population = table.new_places(places, most=2 * table.problem.space.size)
+    pool = table.new_pool(16)
+    furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
+    position = {f: i for i, f in enumerate(members)}
+    rows = np.zeros((len(models), places), np.uint8)
+    for row, model in enumerate(models):
+        rows[row, [position[f] for f in model]] = 1
+    return Seated(data, population, pool, population_chain(places, 1 << 13, np.zeros(4, np.uint64), data.glm), rows)
+
+
 def edit_scores(
     problem: FeatureProblem, models: Sequence[frozenset[Feature]], limit: int = EVALUATIONS
 ) -> tuple[dict[Feature, float], Collected, int]:
@@ -79,17 +117,9 @@ def edit_scores(
     if not members:
         return {}, {}, 0
     table = FeatureTable(problem, EDIT_FEATURES)
-    places = len(members) + 1
-    data, population = table.new_places(places, most=2 * problem.space.size)
-    pool = table.new_pool(16)
-    furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
-    position = {f: i for i, f in enumerate(members)}
-    rows = np.zeros((len(models), places), np.uint8)
-    for row, model in enumerate(models):
-        rows[row, [position[f] for f in model]] = 1
+    data, population, pool, chain, rows = seat_models(table, members, models)
     score, stamp = np.full(EDIT_FEATURES, -np.inf), np.zeros(EDIT_FEATURES, np.int64)
     best_value, best_edit = np.full(len(models), -np.inf), np.zeros((len(models), 2), np.int64)
-    chain = population_chain(places, 1 << 13, np.zeros(4, np.uint64), data.glm)
     done = score_edits(
         data, chain, table.arena, pool, population, problem.declared(), rows, limit, score, stamp, best_value, best_edit
     )
@@ -147,10 +177,7 @@ def build_library(
 def _chosen(problem: FeatureProblem, known: Mapping[Feature, float], total: float, most: int) -> Library:
     order = sorted(known, key=lambda f: (-known[f], f.text))
     worth = [f for f in order if known[f] > total + np.log(NEGLIGIBLE)]
-    columns = [
-        Feature.covariate(name) for name, column in zip(problem.names, problem.x, strict=True) if np.ptp(column) > 0.0
-    ]
-    columns.sort(key=lambda f: (-known.get(f, -np.inf), f.text))
+    columns = sorted(problem.covariates(), key=lambda f: (-known.get(f, -np.inf), f.text))
     columns = columns[: int(most * COVARIATE_SHARE)]
     features = [f for f in worth if f not in columns][: most - len(columns)] + columns
     share = np.exp(np.array([min(known.get(f, -np.inf) - total, 0.0) for f in features]))

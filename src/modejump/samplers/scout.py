@@ -33,8 +33,10 @@ def prime_scout(problem: Problem) -> None:
     expand(problem.data, chain, np.zeros(1, np.int64), np.zeros(2, np.int64), start, 0)
 
 
-def scout(problem: Problem, budget: Budget, chains: int, threads: int = 1) -> ModelStore:
-    """Expand the model space from the empty model, best first.
+class Scouting:
+    """The expansion of the model space from the empty model, best first.
+
+    What is met, and in which order, does not depend on the pieces that it is made in.
 
     Parameters
     ----------
@@ -46,25 +48,6 @@ def scout(problem: Problem, budget: Budget, chains: int, threads: int = 1) -> Mo
         How many chains will follow.
     threads : int
         Threads that share the rows of a long table; the result is the same for any number.
-    """
-    scouting = Scouting(problem, budget, chains, threads)
-    scouting.finish()
-    return scouting.store
-
-
-class Scouting:
-    """A scout on its way: what it meets, and in which order, does not depend on the pieces that it is made in.
-
-    Parameters
-    ----------
-    problem : Problem
-        The target.
-    budget : Budget
-        Sets how many models are evaluated; the cache's memory bound counts too.
-    chains : int
-        How many chains will follow.
-    threads : int
-        Threads that share the rows of a long table.
     """
 
     def __init__(self, problem: Problem, budget: Budget, chains: int, threads: int = 1) -> None:
@@ -122,7 +105,8 @@ class Scouting:
         elif took > 2 * PIECE_SECONDS:
             self._more = max(self._more // 2, 64)
 
-    def finish(self) -> None:
-        """Go on to the end."""
+    def finish(self) -> ModelStore:
+        """Go on to the end; all models met."""
         while not self.done:
             self.expand(max(int(self.store.num[COUNT]), _FIRST_PIECE))
+        return self.store
