@@ -18,7 +18,7 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.scout import scout
+from modejump.samplers.scout import Scouting
 
 
 def build(rows: int, terms: int, family: str = "binomial", prior: str = "bic") -> Problem:
@@ -123,6 +123,6 @@ def test_a_long_table_is_enumerated_in_small_tasks():
     done = []
     result = enumerate_models(problem, workers=2, progress=lambda at, total, note: done.append(total))
     assert result.n_models == 64 and done[0] == 4
-    store = scout(problem, Budget(steps=640), 1, threads=2)
+    store = Scouting(problem, Budget(steps=640), 1, threads=2).finish()
     found = np.sort(store.log_posterior[: store.num[COUNT]])[::-1]
     np.testing.assert_allclose(found, result.models.log_posterior[: len(found)], rtol=0, atol=1e-6)
