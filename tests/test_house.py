@@ -279,3 +279,16 @@ def test_command_prints_one_line_for_each_breach(tmp_path: Path) -> None:
 def test_the_house_is_clean() -> None:
     breaches = check_house.check_house(ROOT)
     assert not breaches, "\n".join(map(str, breaches))
+
+
+def test_an_import_of_what_is_gone_is_caught(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "modejump" / "samplers"
+    package.mkdir(parents=True)
+    (package / "scout.py").write_text("class Scouting: ...\n", encoding="utf-8")
+    (package / "__init__.py").write_text('"""Samplers. May import: kernels."""\n', encoding="utf-8")
+    text = "from modejump.samplers import scout\nfrom modejump.samplers.scout import Scouting, scout\n"
+    found = plant(tmp_path, "tests/test_scout.py", text + "from modejump.samplers.gone import anything\n")
+    assert [line.split(": ", 1) for line in found if line.startswith("tests")] == [
+        ["tests/test_scout.py:2", "imports scout from modejump.samplers.scout, which has no such name"],
+        ["tests/test_scout.py:3", "imports from modejump.samplers.gone, which does not exist"],
+    ]

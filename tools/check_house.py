@@ -356,6 +356,35 @@ def check_package_docstring(source: Source) -> Iterator[Breach]:
         yield source.breach(1, 'package docstring does not say what it may import: add "May import: ..."')
 
 
+def bound_names(module: ast.Module) -> set[str]:
+    """Names that a module binds at its top level, also behind conditions."""
+    names = set(alias_table(module))
+    for node in ast.walk(module):
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in node.names)
+    return names
+
+
+def check_imported_names(source: Source, known: dict[tuple[str, ...], set[str]]) -> Iterator[Breach]:
+    """What a file takes from the package is there: a stale import in a test is seen before any test runs."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+            continue
+        module = tuple(node.module.split("."))
+        if module[0] != PACKAGE:
+            continue
+        if module not in known:
+            yield source.breach(node.lineno, f"imports from {node.module}, which does not exist")
+            continue
+        for alias in node.names:
+            if alias.name not in known[module] and (*module, alias.name) not in known:
+                yield source.breach(node.lineno, f"imports {alias.name} from {node.module}, which has no such name")
+
+
 @dataclass(frozen=True)
 class Rule:
     """A check and the files it applies to: folders or file names under the root."""
@@ -401,12 +430,22 @@ def house_files(root: Path) -> Iterator[Path]:
 def check_house(root: Path) -> list[Breach]:
     """All breaches under a root, in order of file and line."""
     breaches: set[Breach] = set()
-    for path in house_files(root):
-        source = Source(PurePosixPath(path.relative_to(root).as_posix()), path.read_text(encoding="utf-8"))
+    files = [(PurePosixPath(path.relative_to(root).as_posix()), path) for path in house_files(root)]
+    sources = [Source(name, path.read_text(encoding="utf-8")) for name, path in files]
+    known: dict[tuple[str, ...], set[str]] = {}
+    for source in sources:
+        if source.path.suffix == ".py" and source.path.parts[0] == "src":
+            try:
+                known[source.module] = bound_names(source.tree)
+            except SyntaxError:  # said below, with its line
+                known[source.module] = set()
+    for source in sources:
         try:
             for rule in RULES:
                 if rule.applies(source):
                     breaches.update(rule.check(source))
+            if source.path.parts[0] != "src":  # mypy looks after the package itself
+                breaches.update(check_imported_names(source, known))
         except SyntaxError as error:
             breaches.add(source.breach(error.lineno or 1, f"not valid Python: {error.msg}"))
     return sorted(breaches)
