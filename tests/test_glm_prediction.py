@@ -755,22 +755,6 @@ def test_probabilities_of_a_predictor_known_badly() -> None:
     assert rule.average(special.expit(rule.node)[:, None])[0] == pytest.approx(exact, abs=1e-8)
 
 
-def test_one_wide_component_does_not_blur_the_others() -> None:
-    # A nearly separated model, far from its rows, beside ordinary ones.
-    rng = np.random.default_rng(521)
-    mix = random_mixture(rng, components=12)
-    mix.loc[:, :4] = [5e3, -2e4, 30.0, 9e2]
-    mix.scale[:, :4] = [4e3, 1e4, 20.0, 0.2]
-    rule = grid_rule(mix, np.full(6, 0.5), (-40.0, 40.0))
-    # Beyond 60 the inverse link is 0 or 1.
-    fine, step = np.linspace(-60.0, 60.0, 240_001, retstep=True)
-    inside = [[special.expit(fine) @ stats.norm.pdf(fine, *c) for c in zip(*row)] for row in zip(mix.loc, mix.scale)]
-    exact = (mix.weight * (np.array(inside) * step + stats.norm.sf(60.0, mix.loc, mix.scale))).sum(axis=1)
-    assert np.allclose(rule.average(special.expit(rule.node)[:, None]), exact, atol=1e-6)
-    blurred = grid_rule(mix, np.full(6, 0.5))
-    assert np.abs(blurred.average(special.expit(blurred.node)[:, None]) - exact).max() > 0.02
-
-
 # Data from the prior: the predictive distribution is then calibrated, up to the error of Laplace's approximation, which
 # at this many rows is well below the Monte Carlo error.
 G, ROWS, TERMS, NEW, RUNS = 20.0, 300, 4, 20, 200

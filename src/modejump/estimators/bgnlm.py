@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+CHAINS, CHAINS_IN_CHUNKS = 16, 1
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
 
@@ -57,7 +58,7 @@ class Discovery(PosteriorEstimator):
     transforms: Any
     space: Space | None
     algorithm: str
-    chains: int
+    chains: int | None
     budget: Budget | None
     n_jobs: int | None
     random_state: Any
@@ -90,7 +91,7 @@ class Discovery(PosteriorEstimator):
         checked_names(self, X, reset=True)
         weights = options.read_weights(sample_weight, len(design))
         response = self._read_y(y, weights, len(design))
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
             design, response, weights = merge_rows(np.ascontiguousarray(design), response, weights)
@@ -131,7 +132,7 @@ class Discovery(PosteriorEstimator):
             )
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS_IN_CHUNKS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         spec, rows = open_rows(source, y, sample_weight, None, workers)
         job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
@@ -381,9 +382,11 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         Limits of the feature space, and weights of the operators that move in it.
     algorithm : str
         "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
-        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
-    chains : int
-        Independent chains, of the search and of sampling.
+        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc", and "gmjmcmc" for rows
+        that are read in chunks.
+    chains : int, optional
+        Independent chains, of the search and of sampling; 16 by default. For rows that are read in chunks it is one, as
+        every chain has columns of its own to be made of all rows.
     budget : Budget, optional
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
@@ -439,8 +442,8 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
-        algorithm: str = "rgmjmcmc",
-        chains: int = 16,
+        algorithm: str = "auto",
+        chains: int | None = None,
         budget: Budget | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -200,8 +200,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
     algorithm : str
         "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
         "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
-    chains : int
-        Independent chains, of the search and of sampling.
+    chains : int, optional
+        Independent chains, of the search and of sampling; 16 by default.
     budget : Budget, optional
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
@@ -250,8 +250,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
-        algorithm: str = "rgmjmcmc",
-        chains: int = 16,
+        algorithm: str = "auto",
+        chains: int | None = None,
         budget: Budget | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,

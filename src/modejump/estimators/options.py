@@ -228,8 +228,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_chains(chains: Any) -> int:
-    """A number of chains."""
+def check_chains(chains: Any, usual: int | None = None) -> int:
+    """A number of chains; the usual one for None, where there is one."""
+    if chains is None and usual is not None:
+        return usual
     if not _is_whole(chains) or chains < 1:
         raise InputError(f"chains must be a whole number of at least 1; got {chains!r}.")
     return int(chains)

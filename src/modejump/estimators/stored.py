@@ -60,7 +60,7 @@ def save(estimator: Any, path: Path) -> Path:
             **({} if isinstance(estimator, PosteriorClassifier) else {"family": _family_text(estimator.family)}),
             "link": estimator.link,
             "algorithm": estimator.algorithm,
-            "chains": int(estimator.chains),
+            "chains": None if estimator.chains is None else int(estimator.chains),
             "budget": None if budget is None else dataclasses.asdict(budget),
             "n_jobs": None if estimator.n_jobs is None else int(estimator.n_jobs),
         },
