@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -180,7 +180,7 @@ def _run_tasks(
         _visit(data, pattern, split, max_size, tally)
         return tally
 
-    def results() -> Iterator[Tally]:
+    def results() -> Generator[Tally, None, None]:
         if workers <= 1 or n_tasks == 1:
             yield from map(task, range(finished.count, n_tasks))
             return
