@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,15 @@ def test_a_scout_made_again_goes_on_as_it_would_have(name: str) -> None:
     for part in ("words", "log_posterior", "hash"):
         np.testing.assert_array_equal(getattr(scouting.store, part)[:count], getattr(alone, part)[:count])
     np.testing.assert_array_equal(scouting.store.num, alone.num)
+
+
+def test_seconds_before_a_scout_went_on_count() -> None:
+    problem, now = twin.one_column_each(62, 40, rows=90), time.perf_counter()
+    fresh, resumed = (Scouting(problem, Budget(seconds=100.0), 1, begun=begun) for begun in (now, now - 50.0))
+    for scouting in (fresh, resumed):
+        scouting.go_on()
+    # A tenth of the budget is the scout's.
+    assert resumed.done and not fresh.done
 
 
 class Places(Scouting):
