@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.errors import InputError, InterruptedRun, ModejumpWarning
 
 app = typer.Typer(
     name="modejump",
@@ -270,6 +270,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except OSError as error:
         _complain(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return BAD_INPUT
+    except InterruptedRun as error:
+        _complain(str(error))
+        return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     if status == INTERRUPTED:

@@ -18,3 +18,7 @@ class InputError(ValueError):
 
 class ModejumpWarning(UserWarning):
     """A result exists but deserves distrust, for instance when two estimates of one posterior disagree."""
+
+
+class InterruptedRun(Exception):
+    """The user wanted no more before there was anything to show; the message says how to go on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
-from modejump.errors import InputError, ModejumpWarning
+from modejump.errors import InputError, InterruptedRun, ModejumpWarning
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
@@ -76,10 +77,21 @@ def run_fit(asked: FitOptions) -> bool:
             if run is not None:
                 run.store(estimator)
         else:
-            with working_on(asked.backend, asked.scheduler, asked.jobs):
+            with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
                 target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
+
+
+@contextmanager
+def resumable(out: Path | None) -> Iterator[None]:
+    """An interrupt that leaves nothing to show says how to go on, where that is possible."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is None or not unfinished(out):
+            raise
+        raise InterruptedRun(f"interrupted before the work was done; go on with: modejump resume {out}") from None
 
 
 def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modejump.commands.backend import jobs_for, working_on
-from modejump.commands.fit import progress_for, show
+from modejump.commands.fit import progress_for, resumable, show
 from modejump.errors import ModejumpWarning
 from modejump.estimators.runs import resume, title_of, unfinished
 
@@ -20,7 +20,7 @@ def run_resume(
     title, finished = title_of(out), not unfinished(out)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModejumpWarning)
-        with working_on(backend, scheduler, jobs):
+        with resumable(out), working_on(backend, scheduler, jobs):
             # Another kind of workers has its own number of them.
             count = jobs if backend == "threads" else jobs_for(backend, jobs)
             estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))

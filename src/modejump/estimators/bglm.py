@@ -157,7 +157,9 @@ class Selection(PosteriorEstimator):
             problem = build()
             _warn_dead(problem, stacklevel)
             if job.algorithm == "enumerate":
-                result = enumerate_models(problem, workers=threads_here(job.workers), progress=report)
+                result = enumerate_models(
+                    problem, workers=threads_here(job.workers), progress=report, checkpoint=checkpoint
+                )
             else:
                 result = mjmcmc(
                     problem, chains=job.chains, budget=job.budget, seed=job.seed, progress=report,
