@@ -59,7 +59,7 @@ STANDARDISED, BY_COLUMN, BY_ROW = 0, 1, 2
 # Slots of GlmWork.val: results; then of the last pass the lowest margin, decrement, and length of the step in Newton's.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN, DECREMENT, STRETCH = 0, 1, 2, 3, 4, 5, 6
 # Slots of GlmWork.num: how many columns the last model had, whether ``hessian`` still holds its factor, and whether
-# rows moved off in the fit.
+# rows moved off in the fit; then ``rows.EXPECTED``.
 COUNT, FACTOR, OFF = 0, 1, 2
 
 
@@ -109,7 +109,7 @@ class GlmWork(NamedTuple):
     warm: np.ndarray  # float64 (b + p,): coefficients of the model fitted last, by column
     last: np.ndarray  # int64 (m,): its columns
     onset: np.ndarray  # float64 (m,): coefficients where rows began to move off
-    num: np.ndarray  # int64 (3,): slots below
+    num: np.ndarray  # int64 (4,): slots below
     val: np.ndarray  # float64 (7,): slots below
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
     # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
@@ -184,7 +184,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         warm,
         np.zeros(m, np.int64),
         np.zeros(m),
-        np.zeros(3, np.int64),
+        np.zeros(4, np.int64),
         np.zeros(7),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
         np.zeros(m, np.int64),
