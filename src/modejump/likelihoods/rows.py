@@ -163,7 +163,8 @@ def _other_rows(glm, work, first, m):
         if work.num[EXPECTED]:
             info[r] = w * density * (density / (upper * lower))
         elif glm.link == PROBIT:
-            info[r] = w * (target * _probit_bend(t, density / upper) + (1.0 - target) * _probit_bend(-t, density / lower))
+            bend = target * _probit_bend(t, density / upper) + (1.0 - target) * _probit_bend(-t, density / lower)
+            info[r] = w * bend
         else:
             info[r] = w * (target * _cloglog_bend(hazard, density / upper) + (1.0 - target) * hazard)
         total += w * (target * math.log(upper) + (1.0 - target) * math.log(lower))
