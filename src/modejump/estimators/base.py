@@ -324,7 +324,7 @@ def checked_names(estimator: Any, X: Any, *, reset: bool) -> None:
     """scikit-learn's check of the names and the number of columns."""
     try:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # a TypeError where some names are text and some are not
         raise InputError(str(error)) from None
 
 
