@@ -162,7 +162,6 @@ def _estimator(asked: FitOptions) -> Any:
         "always-in": asked.always_in,
         "factors": asked.factors,
         "formula": asked.formula,
-        "offset": asked.offset,
     }
     for option, value in barred.items():
         if value:

@@ -48,7 +48,6 @@ class Selection(PosteriorEstimator):
     n_jobs: int | None
     random_state: Any
     progress: Any
-    offset_: str | None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Compute the posterior over the models.
@@ -104,7 +103,7 @@ class Selection(PosteriorEstimator):
         family, rows = self._read_family(), len(design)
         weights = options.read_weights(sample_weight, rows)
         known = options.read_offset(offset, family, rows)
-        response = self._read_y(y, weights, rows)
+        response = self._read_y(y, weights, known, rows)
         always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
@@ -174,9 +173,7 @@ class Selection(PosteriorEstimator):
         design = self.table_.apply(X)
         if by_table and not is_frame(X):
             checked_names(self, X, reset=False)
-        if offset is None and self.offset_ is not None:
-            raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
-        known = options.read_offset(offset, self.problem_.family, len(design))
+        known = self._new_offset(offset, len(design))
         candidates, always = self._columns()
         return new_rows(self.problem_, design[:, in_place(candidates)], design[:, always], offset=known)
 
@@ -381,48 +378,6 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
-
-    def predict(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Predict new observations.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central prediction interval for new observations, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
-
-        Returns
-        -------
-        ndarray or DataFrame
-            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
-            ``lower`` and ``upper``.
-        """
-        if interval is None:
-            return self._mean(X, kind, offset)
-        return self._mean_and_interval(X, interval, kind, offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of the deviance that the predictions explain: R squared for a Gaussian response.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        y : array of shape (rows,)
-            Response.
-        sample_weight : array of shape (rows,), optional
-            Case weights.
-        offset : array of shape (rows,), optional
-            Offset of the rows; needed where the fit had one.
-        """
-        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
 
 
 def _warn_dead(problem: Problem, stacklevel: int) -> None:

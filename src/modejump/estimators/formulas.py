@@ -291,7 +291,8 @@ def _response(left: Any, rows: pd.DataFrame) -> np.ndarray:
     texts = [name for name in rows.columns if not pd.api.types.is_numeric_dtype(rows[name])]
     if len(names) != 1 or texts:
         raise InputError(
-            "the left side of the formula must be a numeric response; for labels use a classifier (--family binomial)."
+            "the left side of the formula must be one numeric response; for labels use a classifier "
+            "(--family binomial)."
         )
     y = np.array(matrix[names[0]], dtype=np.float64)
     refuse_not_finite(y[:, None], names)

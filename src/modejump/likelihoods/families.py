@@ -54,6 +54,8 @@ class Family:
             raise InputError(
                 f"a Poisson response is a count, and y is {y[row]:g} in row {row}; give whole numbers of at least 0."
             )
+        if self.name == "poisson" and not y.any():
+            raise InputError("every count is 0, so that their rate has no estimate; give rows with other counts too.")
         if self.name == "gamma" and (y <= 0.0).any():
             row = int(np.argmax(y <= 0.0))
             raise InputError(
