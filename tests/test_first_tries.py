@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from modejump import BGLMClassifier, BGLMRegressor, BGNLMClassifier, InputError, OwnLikelihood
+from modejump import (
+    BGLMClassifier,
+    BGLMRegressor,
+    BGNLMClassifier,
+    Budget,
+    InputError,
+    ModejumpWarning,
+    OwnLikelihood,
+)
 from modejump.cli import main
 
 ROWS = 60
@@ -108,3 +117,22 @@ def test_plots_of_counts_know_offsets_and_draw_the_intervals_themselves():
     np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
     with pytest.raises(InputError, match="plot a regressor's predictions"):
         plot_prediction(BGLMClassifier().fit(X, LABELS), X, LABELS)
+
+
+def test_a_term_that_separates_says_why_it_has_probability_zero(tmp_path, monkeypatch, capsys):
+    sharp = X.assign(sharp=np.where(LABELS == "sick", 1.0, 0.0) + 0.1 * X["b"])
+    words = "models with 'sharp' have no maximum likelihood estimate, because they separate the classes"
+    for options in ({}, {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "random_state": 1}):
+        with pytest.warns(ModejumpWarning, match=words):
+            model = BGLMClassifier(**options).fit(sharp, LABELS)
+        assert model.inclusion_.loc["sharp", "probability"] == 0.0
+    with pytest.warns(ModejumpWarning, match="models with 'never' have no"):
+        counts().fit(X.assign(never=(COUNTS == 0) * X["c"] ** 2), COUNTS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModejumpWarning)
+        counts().fit(X, COUNTS)
+        BGLMClassifier(coef_prior="jeffreys").fit(sharp, LABELS)
+    monkeypatch.chdir(tmp_path)
+    sharp.assign(y=LABELS).to_csv("data.csv", index=False)
+    assert main("fit data.csv --target y --family binomial --quiet".split()) == 0
+    assert words in capsys.readouterr().err

@@ -25,6 +25,7 @@ from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
+from modejump.priors.coefficients import Jeffreys
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
@@ -33,6 +34,9 @@ from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.streamed_problem import streamed_problem
 from modejump.sources.base import is_source
+
+# Terms of probability zero that are asked why, those most like the response first.
+_SUSPECTS = 20
 
 
 class Selection(PosteriorEstimator):
@@ -164,6 +168,7 @@ class Selection(PosteriorEstimator):
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
         self._keep(job, Posterior(problem, result), stacklevel)
+        _warn_separated(self.posterior_, stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -386,6 +391,27 @@ def _warn_dead(problem: Problem, stacklevel: int) -> None:
         warnings.warn(
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
+            ModejumpWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _warn_separated(posterior: Posterior, stacklevel: int) -> None:
+    """A term that predicts perfectly has probability zero, which nobody would guess."""
+    problem = posterior.problem
+    if problem.family.name not in ("binomial", "poisson") or isinstance(problem.coef_prior, Jeffreys):
+        return
+    probability, data = posterior.inclusion["probability"], problem.data
+    telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)
+    never = [j for j in np.argsort(-telling) if probability[problem.names[j]] == 0.0][:_SUSPECTS]
+    dead = problem.dead_terms()
+    alone = [problem.names[j] for j in never if problem.names[j] not in dead]
+    found = [name for name in alone if posterior.log_marginal_likelihood([name]) == -np.inf]
+    if found:
+        warnings.warn(
+            f"models with {options.name_some(found)} have no maximum likelihood estimate, because they separate the "
+            "classes or the zeros among counts, so their inclusion probability is 0 however well they predict; "
+            "coef_prior='jeffreys' weighs such models too.",
             ModejumpWarning,
             stacklevel=stacklevel,
         )
