@@ -317,7 +317,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         design = check_array(table, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=estimator)
     except InputError:
         raise
-    except (TypeError, ValueError) as error:  # a TypeError for sparse matrices
+    except (ValueError, TypeError if hasattr(table, "toarray") else ValueError) as error:  # a matrix may be sparse
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
     refuse_not_finite(design, names or [f"x{j + 1}" for j in range(design.shape[1])])
     return design
