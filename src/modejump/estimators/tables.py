@@ -317,7 +317,9 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         design = check_array(table, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=estimator)
     except InputError:
         raise
-    except (ValueError, TypeError if hasattr(table, "toarray") else ValueError) as error:  # a matrix may be sparse
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
+            raise
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
     refuse_not_finite(design, names or [f"x{j + 1}" for j in range(design.shape[1])])
     return design
@@ -325,8 +327,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
 
 def _text_in(table: Any) -> str:
     """A sentence that names the first column of an object array with text in it; empty without one."""
-    array = np.asarray(table, dtype=object)
-    if array.ndim == 2:
+    if (array := np.asarray(table, dtype=object)).ndim == 2:
         for j in range(array.shape[1]):
             if any(isinstance(value, str) for value in array[:, j]):
                 return (
@@ -486,8 +487,7 @@ def _kind_of(label: Any) -> str:
 
 def name_of(values: Any, default: str) -> str:
     """The name of a series, where it has one that is text."""
-    opened = nw.from_native(values, allow_series=True, pass_through=True)
-    name = opened.name if isinstance(opened, nw.Series) else None
+    name = getattr(nw.from_native(values, allow_series=True, pass_through=True), "name", None)
     return name if isinstance(name, str) and name else default
 
 
