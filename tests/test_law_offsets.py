@@ -150,3 +150,18 @@ def test_counts_of_zero_alone_have_no_estimate():
     x = np.random.default_rng(4).normal(size=(30, 2))
     with pytest.raises(InputError, match="every count is 0"):
         BGLMRegressor(family="poisson").fit(x, np.zeros(30), offset=x[:, 0])
+
+
+@pytest.mark.parametrize(("family", "link"), [("gamma", "log"), ("gamma", "inverse")])
+def test_offsets_over_many_orders_of_magnitude(family, link):
+    rng = np.random.default_rng(11)
+    x = rng.uniform(size=(80, 2))
+    known = rng.normal(0.0, 10.0, 80)
+    known = np.abs(known) if link == "inverse" else known
+    eta = 0.3 + x[:, 0] + known
+    y = rng.gamma(3.0, (1.0 / eta if link == "inverse" else np.exp(eta)) / 3.0)
+    problem = Problem.build(x, y, family=family, link=link, offset=known, coef_prior="bic")
+    fitted = known + problem.data.glm.start @ problem.data.glm.base
+    # The score of the intercept vanishes at its estimate.
+    score = y * np.exp(-fitted) - 1.0 if link == "log" else 1.0 / fitted - y
+    assert abs(score.sum()) < 1e-6 * np.abs(score).sum()

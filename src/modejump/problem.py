@@ -436,11 +436,13 @@ def new_glm(family: Family, y: np.ndarray, w: np.ndarray, offset: np.ndarray, ba
 def fitted_base(family: Family, glm: Glm, code: int, par: np.ndarray, n: float) -> Glm:
     """The same model with its base model fitted, or one sentence where that has no fit."""
     basis = glm.base
-    if len(basis):
-        glm.start[:] = basis @ family.first_guess(glm.y, glm.weight, glm.offset)
-    work = new_glm_work(glm, 1)
-    value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
-    if not (np.isfinite(value) and has_estimate(work)):
+    for guess in family.first_guesses(glm.y, glm.weight, glm.offset):
+        glm.start[:] = basis @ guess
+        work = new_glm_work(glm, 1)
+        value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
+        if np.isfinite(value) and has_estimate(work):
+            break
+    else:
         raise InputError(
             "the model of the intercept and the terms that are always in has no maximum likelihood estimate; check y, "
             "the offset, and these terms."
