@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from family_twin import fit as plain_fit
 from family_twin import laplace, log_likelihood, mean_of
+from scipy.optimize import linprog
 
 from modejump import BGLMClassifier, GPrior
 from modejump.likelihoods.glm import new_glm_work
@@ -93,3 +94,49 @@ def test_an_offset_far_from_the_fit_does_not_stop_it(link):
     plain = BGLMClassifier(link=link).fit(x, y)
     moved = BGLMClassifier(link=link).fit(x, y, offset=np.full(len(y), -shift))
     np.testing.assert_allclose(moved.inclusion_["probability"], plain.inclusion_["probability"], rtol=0, atol=1e-7)
+
+
+def separates(design: np.ndarray, y: np.ndarray, counts: bool) -> bool:
+    """Whether coefficients may grow for ever: by a linear programme for the rows that would move off."""
+    if counts:
+        side, fixed = -design[y == 0.0], design[y > 0.0]
+    else:
+        side, fixed = np.where(y > 0.0, 1.0, -1.0)[:, None] * design, design[:0]
+    if not len(side):
+        return False
+    best = linprog(
+        -side.sum(axis=0), A_ub=np.vstack([-side, side]), b_ub=np.repeat([0.0, 1.0], len(side)),
+        A_eq=fixed if len(fixed) else None, b_eq=np.zeros(len(fixed)) if len(fixed) else None, bounds=(None, None),
+    )  # fmt: skip
+    return bool(-best.fun > 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("family", "link"), [("binomial", "logit"), ("binomial", "probit"), ("binomial", "cloglog"), ("poisson", "log")]
+)
+def test_a_model_has_no_estimate_exactly_where_rows_may_move_off(family, link):
+    """Few rows, long tails, columns of zeros and ones; no overlap is so narrow that information is lost in it."""
+    told = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        rows = int(rng.integers(12, 40))
+        x = rng.normal(size=(rows, 3))
+        if seed % 3 == 0:
+            x = np.sign(x) * np.exp(1.5 * np.abs(x))
+        elif seed % 3 == 1:
+            x[:, 1] = x[:, 1] > 0.8
+        eta = rng.normal() + x @ (rng.normal(size=3) / (1.0 + x.std(axis=0)))
+        y = rng.poisson(np.exp(eta - 1.0)) if family == "poisson" else rng.random(rows) < mean_of("logit", 2.0 * eta)[0]
+        y = y.astype(float)
+        if np.ptp(y) == 0.0 or np.ptp(x[:, 1]) == 0.0:
+            continue
+        data = Problem.build(x, y, family=family, link=link, coef_prior="g").data
+        for k in range(1, 4):
+            for columns in itertools.combinations(range(3), k):
+                work, cols = new_glm_work(data.glm, 3), np.array(columns, np.int64)
+                found = fit_columns(data.glm, work, cols, data.code, data.par, data.n)
+                design = np.column_stack([np.ones(rows), x[:, columns]])
+                told.append((np.isfinite(found), separates(design, y, family == "poisson")))
+    finite, off = np.array(told).T
+    np.testing.assert_array_equal(finite, ~off)
+    assert 5 < off.sum() < len(off) - 5
