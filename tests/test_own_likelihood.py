@@ -531,6 +531,14 @@ def test_weights_of_the_example_are_refused(random_intercept: Any):
         Problem.build(x, y, weights=np.full(len(y), 2.0), family=OwnLikelihood(random_intercept, np.zeros(len(y))))
 
 
+@pytest.mark.parametrize("group", [np.zeros(79), np.zeros(0), np.arange(80.0) - 1.0])
+def test_classes_that_the_example_cannot_use_are_refused(random_intercept: Any, group: np.ndarray):
+    # Compiled code does not check indices: it would read what lies beyond the array.
+    x, y = table()
+    with pytest.raises(LikelihoodError, match="params has a class for each row, counted from 0"):
+        Problem.build(x, y, family=OwnLikelihood(random_intercept, group))
+
+
 def test_copies_and_pickles():
     x, y = table()
     for family in (OwnLikelihood(digest, [1.5, 0.25]), BatchLikelihood(failing_score)):
