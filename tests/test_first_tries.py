@@ -128,6 +128,8 @@ def test_a_term_that_separates_says_why_it_has_probability_zero(tmp_path, monkey
         assert model.inclusion_.loc["sharp", "probability"] == 0.0
     with pytest.warns(ModejumpWarning, match="models with 'never' have no"):
         counts().fit(X.assign(never=(COUNTS == 0) * X["c"] ** 2), COUNTS)
+    with pytest.warns(ModejumpWarning, match="models with 'a' have no .* they fit y perfectly"):
+        BGLMRegressor(family="gamma").fit(X, np.exp(X["a"]))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModejumpWarning)
         counts().fit(X, COUNTS)

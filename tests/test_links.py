@@ -6,12 +6,13 @@ import itertools
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from family_twin import fit as plain_fit
 from family_twin import laplace, log_likelihood, mean_of
 from scipy.optimize import linprog
 
-from modejump import BGLMClassifier, GPrior
+from modejump import BGLMClassifier, BGLMRegressor, GPrior
 from modejump.likelihoods.glm import new_glm_work
 from modejump.likelihoods.laplace import fit_columns
 from modejump.likelihoods.rows import _cloglog_bend, _probit_bend
@@ -140,3 +141,16 @@ def test_a_model_has_no_estimate_exactly_where_rows_may_move_off(family, link):
     finite, off = np.array(told).T
     np.testing.assert_array_equal(finite, ~off)
     assert 5 < off.sum() < len(off) - 5
+
+
+@pytest.mark.parametrize("prior", ["g", "hyper-g-n", "bic"])
+@pytest.mark.parametrize("link", ["log", "inverse"])
+@pytest.mark.parametrize("unit", [1e-12, 1e-5, 1e6, 1e12])
+def test_amounts_may_be_in_any_unit(link, prior, unit):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=(70, 3))
+    eta = 1.0 + 2.0 * x[:, 0]
+    y = rng.gamma(4.0, (np.exp(eta) if link == "log" else 1.0 / eta) / 4.0)
+    one, other = (BGLMRegressor(family="gamma", link=link, coef_prior=prior).fit(x, u * y) for u in (1.0, unit))
+    pd.testing.assert_frame_equal(other.inclusion_, one.inclusion_, atol=1e-9)
+    np.testing.assert_allclose(other.predict(x, interval=0.9) / unit, one.predict(x, interval=0.9), rtol=1e-6)

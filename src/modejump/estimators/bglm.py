@@ -37,6 +37,13 @@ from modejump.sources.base import is_source
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
+# Why a model may have no estimate though it fits, and what to do instead.
+_JEFFREYS = "coef_prior='jeffreys' weighs such models too"
+_PERFECT = {
+    "binomial": ("separate the classes", _JEFFREYS),
+    "poisson": ("tell counts of 0 from others for certain", _JEFFREYS),
+    "gamma": ("fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y"),
+}
 
 
 class Selection(PosteriorEstimator):
@@ -168,7 +175,7 @@ class Selection(PosteriorEstimator):
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
         self._keep(job, Posterior(problem, result), stacklevel)
-        _warn_separated(self.posterior_, stacklevel)
+        _warn_without_estimate(self.posterior_, stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -396,10 +403,11 @@ def _warn_dead(problem: Problem, stacklevel: int) -> None:
         )
 
 
-def _warn_separated(posterior: Posterior, stacklevel: int) -> None:
+def _warn_without_estimate(posterior: Posterior, stacklevel: int) -> None:
     """A term that predicts perfectly has probability zero, which nobody would guess."""
     problem = posterior.problem
-    if problem.family.name not in ("binomial", "poisson") or isinstance(problem.coef_prior, Jeffreys):
+    perfect = problem.family.name == "gamma"
+    if problem.family.name not in _PERFECT or (isinstance(problem.coef_prior, Jeffreys) and not perfect):
         return
     probability, data = posterior.inclusion["probability"], problem.data
     telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)
@@ -408,10 +416,10 @@ def _warn_separated(posterior: Posterior, stacklevel: int) -> None:
     alone = [problem.names[j] for j in never if problem.names[j] not in dead]
     found = [name for name in alone if posterior.log_marginal_likelihood([name]) == -np.inf]
     if found:
+        why, instead = _PERFECT[problem.family.name]
         warnings.warn(
-            f"models with {options.name_some(found)} have no maximum likelihood estimate, because they separate the "
-            "classes or the zeros among counts, so their inclusion probability is 0 however well they predict; "
-            "coef_prior='jeffreys' weighs such models too.",
+            f"models with {options.name_some(found)} have no maximum likelihood estimate, because they {why}, so their "
+            f"inclusion probability is 0 however well they predict; {instead}.",
             ModejumpWarning,
             stacklevel=stacklevel,
         )
