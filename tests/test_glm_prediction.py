@@ -152,7 +152,7 @@ class Estimate:
 
 
 def slope_and_information(case: Case, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Score and information of each row for its predictor: observed, but expected for probit and cloglog."""
+    """Score and observed information of each row for its predictor."""
     y = case.y
     if case.link == "logit":
         p = special.expit(eta)
@@ -165,7 +165,10 @@ def slope_and_information(case: Case, eta: np.ndarray) -> tuple[np.ndarray, np.n
         return 1.0 / eta - y, eta**-2.0
     p = inverse_link(case.link)(eta)
     density = stats.norm.pdf(eta) if case.link == "probit" else np.exp(eta - np.exp(eta))
-    return density * (y - p) / (p * (1 - p)), density**2 / (p * (1 - p))
+    # Minus the derivative of log density: Phi'' = -eta Phi', and likewise for the other link.
+    bend = eta if case.link == "probit" else np.exp(eta) - 1.0
+    above, below = density / p, density / (1 - p)
+    return y * above - (1 - y) * below, y * above * (above + bend) + (1 - y) * below * (below - bend)
 
 
 def estimate(case: Case, design: np.ndarray, mode: bool = False) -> Estimate:

@@ -22,7 +22,9 @@ from modejump.errors import InputError, InterruptedRun, ModejumpWarning
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+from modejump.estimators.formulas import columns_named
 from modejump.estimators.runs import Run, unfinished
+from modejump.likelihoods.families import LINKS
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import EVERY
 from modejump.sources.base import ChunkSource
@@ -155,6 +157,8 @@ def _estimator(asked: FitOptions) -> Any:
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
     }
+    if asked.family not in LINKS:
+        raise InputError(f"--family {asked.family!r} does not exist; choose one of {', '.join(LINKS)}.")
     classes = asked.family == "binomial"
     if not classes:
         common["family"] = asked.family
@@ -170,7 +174,6 @@ def _estimator(asked: FitOptions) -> Any:
         "always-in": asked.always_in,
         "factors": asked.factors,
         "formula": asked.formula,
-        "offset": asked.offset,
     }
     for option, value in barred.items():
         if value:
@@ -200,7 +203,13 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions, run: Run 
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
     if asked.formula is not None:
         formula = _whole_formula(asked.formula, asked.target)
-        target = formula.partition("~")[0].strip()
+        target = formula.partition("~")[0].strip().strip("`")
+        both = sorted(unused.intersection(columns_named(formula, list(frame.columns))))
+        if both:
+            raise InputError(
+                f"column {both[0]!r} is in the formula and has another role too (--drop, --weights or --offset); give "
+                "it one."
+            )
         frame = frame.drop(columns=list(unused))
         if run is None:
             estimator.fit_formula(formula, frame, **more)

@@ -301,12 +301,12 @@ class GlmPredictor:
         s = self.shrinkage.value
         fixed, slope, fixed_variance, variance_slope = np.repeat(parts, counts, axis=2)
         loc = offset[:, None] + fixed + s * slope
-        variance = np.maximum((fixed_variance + s * variance_slope) * self.shrinkage.wider, _LEAST_SCALE**2)
+        variance = (fixed_variance + s * variance_slope) * self.shrinkage.wider
         weight = np.repeat(self.models.weight, counts) * self.shrinkage.weight
         shares = np.ascontiguousarray(np.broadcast_to(weight, loc.shape))
         if self.problem.family.link == "inverse":
             loc, variance, shares = _reciprocal(loc, variance, shares, first)
-        return Mixture(loc, np.sqrt(variance), shares, self.shrinkage.shape)
+        return Mixture(loc, np.sqrt(np.maximum(variance, _LEAST_SCALE**2)), shares, self.shrinkage.shape)
 
     def coefficient_moments(self) -> CoefficientMoments:
         """Means and variances of the coefficients of the base and of the candidates, on their original scale."""
@@ -367,7 +367,7 @@ def _reciprocal(
             "there; predict within the range of the data, or fit with the log link."
         )
     safe = np.where(positive, loc, 1.0)
-    log_variance = np.maximum(np.log1p(variance / safe**2), _LEAST_SCALE**2)
+    log_variance = np.log1p(variance / safe**2)
     return 0.5 * log_variance - np.log(safe), log_variance, weight / total[:, None]
 
 
