@@ -87,6 +87,7 @@ def test_probabilities_are_probabilities_in_the_order_of_the_classes():
     proba = model.predict_proba(X)
     assert proba.shape == (len(X), 2) and (proba >= 0).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-15)
+    np.testing.assert_array_equal(model.predict_log_proba(X), np.log(proba))
     np.testing.assert_array_equal(model.predict(X), (proba[:, 1] > 0.5).astype(int))
     # A model with a flat intercept is right on average; shrinkage of the other coefficients leaves a little.
     assert abs(proba[:, 1].mean() - y.mean()) < 0.01

@@ -330,6 +330,21 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             return two_columns(self._mean(X, kind, offset))
         return self._mean_and_interval(X, interval, kind, offset)
 
+    def predict_log_proba(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
+        """Logarithms of the probabilities of the classes, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        kind : str
+            "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        offset : array of shape (rows,), optional
+            Offset of the new rows; needed where the fit had one.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(two_columns(self._mean(X, kind, offset)))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of rows whose class is predicted.
 
