@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,7 +116,7 @@ def fit(
         weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
         force, quiet, chunked,
     )  # fmt: skip
-    return 0 if run_fit(asked) else INTERRUPTED
+    return _finished(lambda: run_fit(asked), out)
 
 
 @app.command()
@@ -132,7 +133,7 @@ def resume(
     """Go on with a run that was ended, and give the answer that it would have given."""
     from modejump.commands.resume import run_resume
 
-    return 0 if run_resume(run, jobs, backend, scheduler, checkpoint, quiet) else INTERRUPTED
+    return _finished(lambda: run_resume(run, jobs, backend, scheduler, checkpoint, quiet), run)
 
 
 @app.command()
@@ -228,6 +229,17 @@ def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
+def _finished(work: Callable[[], bool], out: Path | None) -> int:
+    """Do some work in a directory; where it is interrupted, the complaint says how to go on."""
+    with suppress(KeyboardInterrupt):
+        if work():
+            return 0
+    # The files of a run that can go on, told without modules that the interrupt may have kept from being imported.
+    can_go_on = out is not None and all((out / name).exists() for name in ("job.json", "data.npz"))
+    _complain(f"interrupted before the work was done{f'; go on with: modejump resume {out}' if can_go_on else '.'}")
+    return INTERRUPTED
+
+
 def _complain(text: str) -> None:
     print(f"modejump: {' '.join(text.split())}", file=sys.stderr)
 
@@ -271,7 +283,6 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    if status == INTERRUPTED:
         _complain("interrupted before the work was done.")
+        return INTERRUPTED
     return status if isinstance(status, int) else 0

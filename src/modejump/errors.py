@@ -18,3 +18,7 @@ class InputError(ValueError):
 
 class ModejumpWarning(UserWarning):
     """A result exists but deserves distrust, for instance when two estimates of one posterior disagree."""
+
+
+class UnsavedWarning(ModejumpWarning):
+    """What a long run should have kept on the disk is not there, so that an end of the run would cost more."""

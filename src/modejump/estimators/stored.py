@@ -131,7 +131,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     posterior, extra = load_run(path)
     try:
         return _restore(posterior, extra["estimator"])
-    except (KeyError, TypeError, AttributeError):
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
         raise InputError(f"the saved run {path} does not hold an estimator; save it again.") from None
 
 
