@@ -360,7 +360,7 @@ def test_folders_of_parts_give_their_column(frame: pd.DataFrame, tmp_path: Path,
 
 def test_labels_of_rows_are_no_covariates(frame: pd.DataFrame, tmp_path: Path) -> None:
     data = frame[["a", "b", "y"]][frame["a"] > 0]
-    for name, saved in {"plain": data, "named": data.assign(id=np.arange(len(data))[::-1]).set_index("id")}.items():
+    for name, saved in {"plain": data, "named": data.assign(id=np.arange(len(data)) ** 2).set_index("id")}.items():
         saved.to_parquet(tmp_path / f"{name}.parquet")
         source = modejump.scan_parquet(tmp_path / f"{name}.parquet")
         assert source.names == tuple(pd.read_parquet(tmp_path / f"{name}.parquet").columns)
