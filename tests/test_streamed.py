@@ -374,6 +374,15 @@ def test_labels_of_rows_are_no_covariates(frame: pd.DataFrame, tmp_path: Path) -
         assert len(modejump.scan_parquet(tmp_path / "strange.parquet").names) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("family", "poisson"), ("factors", "a"), ("formula", "y~a"), ("offset", "a")]
+)
+def test_directories_and_what_needs_the_rows_in_memory(name: str, value: str, files: Path, capsys) -> None:
+    assert main(["fit", str(files), "--target", "y", f"--{name}", value]) == 2
+    said = f"--{name} poisson does" if name == "family" else f"--{name} does"
+    assert f"{said} not go with a directory of Parquet files" in capsys.readouterr().err
+
+
 def test_new_rows_that_are_none_are_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
     model = BGLMRegressor().fit(frame[NAMES], frame["y"])
     frame.iloc[:0].to_parquet(tmp_path / "none.parquet")

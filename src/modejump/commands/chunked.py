@@ -40,7 +40,15 @@ def chunked_source(
         Family of the response; only Gaussian ones go with chunks.
     """
     given = [name for name, value in barred.items() if value]
-    if not asked and (given or family != "gaussian" or not path.exists() or not is_large(path)):
+    if not asked and (not path.exists() or not is_large(path)):
+        return None
+    alone = [f"--{name}" for name in given] + ([] if family == "gaussian" else [f"--family {family}"])
+    if not asked and alone:
+        if path.is_dir():
+            raise InputError(
+                f"{alone[0]} does not go with a directory of Parquet files, which is read in chunks; put the rows into "
+                "one file."
+            )
         return None
     if given:
         raise InputError(f"--{given[0]} does not go with --chunked; leave one of them out.")

@@ -49,7 +49,7 @@ def open_rows(
     if opened.unusable:
         raise InputError(
             f"column {opened.unusable[0]!r} does not hold numbers, and a table that is read in chunks can have no "
-            "factors; leave it out (columns=), or code it as numbers."
+            "factors; leave it out (columns=, or --drop), or code it as numbers."
         )
     names = [name for name in opened.names if name not in (y, sample_weight)]
     if not names:
