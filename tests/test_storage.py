@@ -443,11 +443,25 @@ def test_a_description_too_deep_to_read_is_refused(exact: Posterior, tmp_path: P
         load_run(tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"steps": "many"}, {"algorithm": 3}, {"finished": "no"}, {"log_evidence": []}])
-def test_forged_fields_are_refused(exact: Posterior, tmp_path: Path, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("result", {"steps": "many"}),
+        ("result", {"algorithm": 3}),
+        ("result", {"finished": "no"}),
+        ("result", {"log_evidence": None}),
+        ("result", {"chain_best": [1.0]}),
+        ("result", {"notes": [[1]]}),
+        ("problem", {"names": "abcde"}),
+        ("problem", {"always_in": [3]}),
+        ("problem", {"rows": None}),
+        ("problem", {"intercept": "yes"}),
+    ],
+)
+def test_forged_fields_are_refused(exact: Posterior, tmp_path: Path, part: str, change: dict[str, Any]) -> None:
     save_run(exact, tmp_path)
     about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    about["result"] |= change
+    about[part] |= change
     (tmp_path / "run.json").write_text(json.dumps(about))
     with pytest.raises(InputError, match="damaged or incomplete"):
         load_run(tmp_path)

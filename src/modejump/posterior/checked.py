@@ -88,19 +88,32 @@ def check_arrays(arrays: Mapping[str, np.ndarray], names: Any) -> None:
             _check_fits(arrays, kind, np.diff(first), counts["base"])
 
 
-def check_result(about: Mapping[str, Any]) -> None:
-    """Raise TypeError where a plain field of a sampler's result is something else.
+def check_about(problem: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Raise TypeError where a plain field of a problem or of a sampler's result is something else.
 
     Parameters
     ----------
-    about : mapping
+    problem, result : mapping
         The fields as they were read.
     """
+    _terms(problem["always_in"])
+    _terms(result["notes"])
+    fields = {"rows": "int", "base_rss": "float", "intercept": "bool"}
+    _check_plain(problem, fields)
     for field in dataclasses.fields(SamplerResult):
         # Files of earlier versions lack some, and a share of nothing is none.
-        value, kind = about.get(field.name), _PLAIN.get(str(field.type))
-        if value is not None and kind is not None and not isinstance(value, kind):
-            raise TypeError(f"{field.name} is {value!r}")
+        if field.name in result and field.name != "library_share":
+            _check_plain(result, {field.name: str(field.type)})
+
+
+def _check_plain(record: Mapping[str, Any], fields: Mapping[str, str]) -> None:
+    for name, kind in fields.items():
+        # What is an array is in the other file.
+        wrong = (
+            record[name] is not None if "ndarray" in kind else not isinstance(record[name], _PLAIN.get(kind, object))
+        )
+        if wrong:
+            raise TypeError(f"{name} is {record[name]!r}")
 
 
 def _terms(names: Any) -> int:

@@ -30,7 +30,7 @@ from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.glm import Glm, no_glm
 from modejump.likelihoods.own import StoredLikelihood
 from modejump.likelihoods.rows import OWN
-from modejump.posterior.checked import check_arrays, check_result
+from modejump.posterior.checked import check_about, check_arrays
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.generalised import generalised_base_factor
 from modejump.posterior.laplace import LaplaceFits
@@ -259,7 +259,7 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
     try:
         arrays = read_arrays(blob, packed=True)
         check_arrays(arrays, about["problem"]["names"])
-        check_result(about["result"])
+        check_about(about["problem"], about["result"])
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
         kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
