@@ -38,7 +38,7 @@ def table() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def sampler() -> modejump.BGLMRegressor:
-    return modejump.BGLMRegressor(algorithm="mjmcmc", budget=modejump.Budget(steps=30_000), random_state=3)
+    return modejump.BGLMRegressor(algorithm="mjmcmc", budget=modejump.Budget(steps=60_000), random_state=3)
 
 
 @contextmanager
@@ -160,8 +160,9 @@ def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def saving(self: Checkpoint, state: Any, arrays: Any) -> None:
         save(self, state, arrays)
+        # One that is still being written would make the next one wait, perhaps until the chains are done.
+        self.close()
         if "round" not in state:
-            self.close()
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
