@@ -68,7 +68,7 @@ def measure(path: str, repetitions: int) -> dict[str, float]:
     def search() -> modejump.BGNLMRegressor:
         budget = modejump.Budget(steps=300 * POPULATIONS)
         return modejump.BGNLMRegressor(
-            algorithm="gmjmcmc", chains=1, budget=budget, random_state=1, n_jobs=2, progress=False,
+            budget=budget, random_state=1, n_jobs=2, progress=False,
             transforms=("sin", "troot", "exp_abs"),
         )  # fmt: skip
 

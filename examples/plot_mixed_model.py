@@ -54,6 +54,8 @@ def random_intercept(y, X, weights, params):
     n, m = X.shape
     if np.any(weights != 1.0):
         raise ValueError("this likelihood takes no weights")
+    if len(params) != n or params.min() < 0.0:
+        raise ValueError("params has a class for each row, counted from 0")
     classes = int(params.max()) + 1
     count = np.zeros(classes)
     table = np.empty((n, m + 1))

@@ -1,6 +1,6 @@
 """Every family of the registry, and likelihoods of the user's own, with marginal likelihoods in plain NumPy and SciPy.
 
-Nothing here uses the package's fits: maxima come from scoring with a design matrix on its original scale, means and
+Nothing here uses the package's fits: maxima come from Newton's method with a design on its original scale, means and
 variances from textbooks, the gamma's shape from a root of SciPy's digamma function.
 """
 
@@ -22,7 +22,7 @@ from modejump.likelihoods.families import LINKS
 from modejump.likelihoods.own import OwnLikelihood
 
 Table = Mapping[str, np.ndarray]
-# Steps of scoring, which ends where a step no longer changes the estimate.
+# Steps of Newton's method, which ends where one no longer changes the estimate.
 STEPS = 200
 
 
@@ -75,14 +75,34 @@ def log_likelihood(family: str, link: str, eta: np.ndarray, y: np.ndarray, shape
     return float((y * upper + (1.0 - y) * lower).sum())
 
 
+def sides(link: str, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes of the log probabilities of 1 and, downwards, of 0."""
+    mu, slope = mean_of(link, eta)
+    with np.errstate(all="ignore"):
+        return slope / mu, np.exp(eta) if link == "cloglog" else slope / ndtr(-eta)
+
+
+def score_of(family: str, link: str, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Derivative of each row's log likelihood by the predictor."""
+    if link in ("probit", "cloglog"):
+        above, below = sides(link, eta)
+        return y * above - (1.0 - y) * below
+    mu, slope = mean_of(link, eta)
+    return (y - mu) * slope / VARIANCE[family](mu)
+
+
 def information(family: str, link: str, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Information of each row: observed for the gamma with log link, whose expected one is constant; else expected."""
+    """Observed information of each row: minus the second derivative, which is the expected one of a canonical link."""
+    if link in ("probit", "cloglog"):
+        above, below = sides(link, eta)
+        bend = eta if link == "probit" else np.exp(eta) - 1.0
+        return y * above * (above + bend) + (1.0 - y) * below * (below - bend)
     mu, slope = mean_of(link, eta)
     return y / mu if (family, link) == ("gamma", "log") else slope**2 / VARIANCE[family](mu)
 
 
 def fit(family: str, link: str, design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Estimate, information, log likelihood and shape at the maximum, by scoring with halved steps."""
+    """Estimate, information, log likelihood and shape at the maximum, by Newton's method with halved steps."""
     beta = np.zeros(design.shape[1])
     first = {"log": math.log, "inverse": lambda m: 1.0 / m}.get(link, lambda m: 0.0)
     beta[0] = first(float(y.mean()))
@@ -96,8 +116,7 @@ def fit(family: str, link: str, design: np.ndarray, y: np.ndarray) -> tuple[np.n
 
     for _ in range(STEPS):
         eta = design @ beta
-        mu, slope = mean_of(link, eta)
-        score = design.T @ ((y - mu) * slope / VARIANCE[family](mu))
+        score = design.T @ score_of(family, link, eta, y)
         info = design.T @ (information(family, link, eta, y)[:, None] * design)
         step = np.linalg.solve(info, score)
         before = value(beta)

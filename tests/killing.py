@@ -28,11 +28,15 @@ EVERY = 0.002
 RNG = np.random.default_rng(11)
 X = RNG.uniform(0.5, 3.0, (60, 8))
 Y = 2.0 + 5.0 * X[:, 0] * np.sin(X[:, 2]) + 0.5 * RNG.normal(size=60)
+# Sixty-four tasks of an enumeration.
+WIDE = RNG.normal(size=(60, 22))
 
 
 def estimator(algorithm: str, jobs: int) -> Any:
     """A model that takes about half a second, so that a kill may find it anywhere."""
     common = {"n_jobs": jobs, "random_state": 5, "progress": False}
+    if algorithm == "enumerate":
+        return modejump.BGLMRegressor(algorithm=algorithm, **common)
     if algorithm == "mjmcmc":
         return modejump.BGLMRegressor(algorithm=algorithm, budget=modejump.Budget(steps=150_000), **common)
     warmup = None if algorithm == "gmjmcmc" else 3_000
@@ -42,7 +46,8 @@ def estimator(algorithm: str, jobs: int) -> Any:
 
 
 def begin(folder: Path, algorithm: str, jobs: int) -> None:
-    modejump.Run(folder, every=EVERY, force=True).fit(estimator(algorithm, jobs), X, Y)
+    table = WIDE if algorithm == "enumerate" else X
+    modejump.Run(folder, every=EVERY, force=True).fit(estimator(algorithm, jobs), table, Y)
 
 
 def go_on(folder: Path, algorithm: str, jobs: int) -> None:

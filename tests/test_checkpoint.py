@@ -183,14 +183,14 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are m
 
 
 @needs_fork
-@pytest.mark.parametrize("algorithm", ["mjmcmc", "gmjmcmc", "rgmjmcmc"])
+@pytest.mark.parametrize("algorithm", ["enumerate", "mjmcmc", "gmjmcmc", "rgmjmcmc"])
 def test_a_killed_run_gives_the_same_answer(algorithm: str) -> None:
     kill_often(algorithm, 2, seed=3)
 
 
 @needs_fork
 @pytest.mark.full
-@pytest.mark.parametrize("algorithm", ["mjmcmc", "gmjmcmc", "rgmjmcmc"])
+@pytest.mark.parametrize("algorithm", ["enumerate", "mjmcmc", "gmjmcmc", "rgmjmcmc"])
 def test_two_hundred_killed_runs_give_the_same_answer(algorithm: str) -> None:
     kill_often(algorithm, 67, seed=4)
 
@@ -450,7 +450,6 @@ def test_a_classifier_with_offsets_goes_on(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_a_run_without_checkpoints_begins_anew(tmp_path: Path, monkeypatch) -> None:
-    """Enumeration, which is quick and has none, and sampling where nobody wants them."""
     frame, y = table()
     for number, options in enumerate(({}, {"algorithm": "mjmcmc", "budget": SHORT, "random_state": 1})):
         folder = tmp_path / str(number)

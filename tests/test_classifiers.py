@@ -363,7 +363,6 @@ def test_the_shell_searches_for_laws_of_classes(tmp_path, monkeypatch, capsys):
         ("fit data.csv --target answer --family binomal --drop f,one,three", "family 'binomal' does not exist"),
         ("fit data.csv --target answer --family binomial --drop f,one,three --coef-prior known-variance=1", "gaussian"),
         ("fit data.csv --target answer --family binomial --offset nowhere", "--offset 'nowhere' is not a column"),
-        ("fit data.csv --target answer --family binomial --offset a --transforms sin", "--offset does not go with"),
         ("fit data.csv --target a --family gaussian --drop f,one,three,answer --offset shift", "an offset is for"),
     ],
 )

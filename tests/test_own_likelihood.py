@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import pickle
@@ -464,8 +465,8 @@ def test_functions_and_parameters_that_cannot_be_used():
         OwnLikelihood(digest, params=np.zeros((2, 2)))
     with pytest.raises(InputError, match="Numba cannot compile the likelihood"):
         Problem.build(x, y, family=OwnLikelihood(lambda y, X: 0.0))
-    with pytest.raises(InputError, match="Numba cannot compile the likelihood"):
-        Problem.build(x, y, family=OwnLikelihood(lambda y, X, w, p: "text"))
+    with pytest.raises(InputError, match="function from a list"):
+        BatchLikelihood("score")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="function from a list of models"):
         BatchLikelihood(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"call problem.family.score_all\(\)"):
@@ -475,10 +476,67 @@ def test_functions_and_parameters_that_cannot_be_used():
         problem.family.score_all(workers=0)
 
 
+def importing(y, X, weights, params):
+    from scipy import stats
+
+    return stats.norm.logpdf(y).sum()
+
+
+CANNOT_BE_COMPILED: dict[str, tuple[Any, str]] = {
+    "too few arguments": (lambda y, X, weights: 0.0, "function takes 3 arguments"),
+    "nothing": (lambda y, X, weights, params: None, "returns a value of Numba's type none"),
+    "text": (lambda y, X, weights, params: "text", "returns a value of Numba's type"),
+    "two values": (lambda y, X, weights, params: (1.0, 2.0), "returns a value of Numba's type"),
+    "an array": (lambda y, X, weights, params: y, "returns a value of Numba's type array"),
+    "a complex number": (lambda y, X, weights, params: 1j, "returns a value of Numba's type complex128"),
+    "another package": (importing, "unsupported opcode"),
+    "an unknown name": (lambda y, X, weights, params: unknown, "name 'unknown' is not defined"),  # noqa: F821
+    "a partial function": (functools.partial(least_squares), "is not a function"),
+    "other types": (
+        njit("float64(float64[::1], float64[:, ::1], float64[::1], float64[::1])")(digest.py_func),
+        "2d, F",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CANNOT_BE_COMPILED)
+def test_what_cannot_be_compiled_is_told_in_one_sentence(name: str):
+    x, y = table()
+    function, words = CANNOT_BE_COMPILED[name]
+    with pytest.raises(InputError) as caught:
+        Problem.build(x, y, family=OwnLikelihood(function, [1.0, 2.0]))
+    text = str(caught.value)
+    assert words in text and text.endswith((".", ";")) and "\n" not in text and len(text) < 500
+    assert "own.py" not in text and "nopython mode pipeline" not in text
+
+
+@pytest.mark.parametrize("layout", ["float64[:, :]", "float64[::1, :]"])
+def test_functions_compiled_for_given_types_are_taken(layout: str):
+    x, y = table()
+    given = njit(f"float64(float64[:], {layout}, float64[:], float64[:])")(digest.py_func)
+    ours, theirs = (Problem.build(x, y, family=OwnLikelihood(f, [1.5, 0.25])) for f in (given, digest))
+    assert value_of(ours, [0, 2]) == value_of(theirs, [0, 2])
+
+
+def test_indices_are_checked_where_the_function_asks_for_it():
+    x, y = table()
+    beyond = njit(boundscheck=True)(lambda y, X, weights, params: params[7])
+    with pytest.raises(LikelihoodError, match="IndexError"):
+        Problem.build(x, y, family=OwnLikelihood(beyond, [1.0]))
+
+
 def test_weights_of_the_example_are_refused(random_intercept: Any):
     x, y = table()
     with pytest.raises(LikelihoodError, match="this likelihood takes no weights"):
         Problem.build(x, y, weights=np.full(len(y), 2.0), family=OwnLikelihood(random_intercept, np.zeros(len(y))))
+
+
+@pytest.mark.parametrize("group", [np.zeros(79), np.zeros(0), np.arange(80.0) - 1.0])
+def test_classes_that_the_example_cannot_use_are_refused(random_intercept: Any, group: np.ndarray):
+    # Compiled code does not check indices: it would read what lies beyond the array.
+    x, y = table()
+    with pytest.raises(LikelihoodError, match="params has a class for each row, counted from 0"):
+        Problem.build(x, y, family=OwnLikelihood(random_intercept, group))
 
 
 def test_copies_and_pickles():

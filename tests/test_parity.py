@@ -638,6 +638,7 @@ SCOUTED: dict[str, Callable[[], Problem]] = {
     "factors": lambda: twin.with_factors(63),
     "heredity": lambda: twin.with_interactions(64, model_prior=UniformPrior(heredity="strong")),
     "large models": lambda: large_models(66),
+    "unequal prior": lambda: twin.one_column_each(69, 9, model_prior=BernoulliPrior(tuple(np.linspace(0.01, 0.9, 9)))),
 }
 
 

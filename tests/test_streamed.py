@@ -227,7 +227,7 @@ def test_what_chunks_cannot_do_is_refused(frame: pd.DataFrame, tmp_path: Path) -
         (BGLMRegressor(), {"y": "why"}, "'why' is not a column"),
         (BGLMRegressor(), {"y": "y", "sample_weight": "v"}, "'v' is not a column"),
         (BGLMRegressor(), {"y": "y", "offset": frame["a"]}, "offset"),
-        (BGNLMRegressor(), {"y": "y"}, "'rgmjmcmc' needs the rows in memory"),
+        (BGNLMRegressor(algorithm="rgmjmcmc"), {"y": "y"}, "'rgmjmcmc' needs the rows in memory"),
         (BGNLMRegressor(algorithm="auto", budget=Budget(mcse=0.1)), {"y": "y"}, "no Monte Carlo error"),
         (
             BGNLMRegressor(algorithm="auto", space=Space(alphas="optimised", projection=0.1, mutation=0.2)),
@@ -704,3 +704,18 @@ def test_problem_without_rows_or_digest_has_no_fingerprint(frame: pd.DataFrame) 
     problem = Problem.build(frame[NAMES].to_numpy(), frame["y"].to_numpy())
     with pytest.raises(InputError, match="holds no rows"):
         fingerprint(dataclasses.replace(problem, observed=None))
+
+
+def test_a_search_in_chunks_has_one_chain_unless_more_are_asked_for(frame: pd.DataFrame, tmp_path: Path) -> None:
+    options = {"budget": Budget(steps=600), "random_state": 5, "progress": False, "transforms": ("sin",)}
+    data = frame[[*NAMES[:4], "y"]]
+    found = []
+    for more in ({}, {"chains": 1}):
+        # One chain costs least, and the verdict says what it cannot tell.
+        with pytest.warns(modejump.ModejumpWarning, match="found by one chain"):
+            found.append(BGNLMRegressor(**options, **more).fit(Counted(data, 100).source, "y"))
+    assert len(found[0].posterior_.result.chain_best) == 1
+    assert_same_search(found[1], found[0])
+    assert modejump.load(found[0].save(tmp_path / "run")).chains is None
+    whole = BGNLMRegressor(**options, algorithm="gmjmcmc").fit(data[NAMES[:4]], data["y"])
+    assert len(whole.posterior_.result.chain_best) == 16

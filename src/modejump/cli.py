@@ -8,14 +8,13 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.errors import InputError, InterruptedRun, ModejumpWarning
 
 app = typer.Typer(
     name="modejump",
@@ -116,7 +115,7 @@ def fit(
         weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
         force, quiet, chunked,
     )  # fmt: skip
-    return _finished(lambda: run_fit(asked), out)
+    return _status(run_fit(asked), out)
 
 
 @app.command()
@@ -133,7 +132,7 @@ def resume(
     """Go on with a run that was ended, and give the answer that it would have given."""
     from modejump.commands.resume import run_resume
 
-    return _finished(lambda: run_resume(run, jobs, backend, scheduler, checkpoint, quiet), run)
+    return _status(run_resume(run, jobs, backend, scheduler, checkpoint, quiet), run)
 
 
 @app.command()
@@ -229,13 +228,12 @@ def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _finished(work: Callable[[], bool], out: Path | None) -> int:
-    """Do some work in a directory; where it is interrupted, the complaint says how to go on."""
-    with suppress(KeyboardInterrupt):
-        if work():
-            return 0
-    # The files of a run that can go on, told without modules that the interrupt may have kept from being imported.
-    can_go_on = out is not None and all((out / name).exists() for name in ("job.json", "data.npz"))
+def _status(finished: bool, out: Path | None) -> int:
+    """The exit status of a fit that may have been interrupted when there was something to show already."""
+    if finished:
+        return 0
+    # Fits to chunks cannot go on: there is no job of theirs.
+    can_go_on = out is not None and (out / "job.json").exists()
     _complain(f"interrupted before the work was done{f'; go on with: modejump resume {out}' if can_go_on else '.'}")
     return INTERRUPTED
 
@@ -282,6 +280,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except OSError as error:
         _complain(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return BAD_INPUT
+    except InterruptedRun as error:
+        _complain(str(error))
+        return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted before the work was done.")
         return INTERRUPTED

@@ -118,11 +118,17 @@ def base_matrix(x: np.ndarray, fixed: list[int], intercept: bool) -> np.ndarray:
 
 
 def project_base(
-    x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray, order: np.ndarray | None = None
+    x: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    base: np.ndarray,
+    order: np.ndarray | None = None,
+    linear: bool = True,
 ) -> tuple[Columns, float, np.ndarray]:
     """Loadings of each column on the base and the length of what is left; the response likewise.
 
-    Where an order is given, the candidates are these columns of x, which need not lie in rows.
+    Where an order is given, the candidates are these columns of x, which need not lie in rows. Where models are not
+    ``linear``, a response that is a combination of the base may leave something to explain.
     """
     root = w if (w == 1.0).all() else np.sqrt(w)
     q, r = np.linalg.qr(base * root[:, None])
@@ -156,7 +162,9 @@ def project_base(
     coef, rest_y, total = project(y[:, None])
     length_y = float(np.linalg.norm(rest_y))
     if length_y <= 1e-12 * total[0]:
-        raise InputError("the terms that are always in fit y perfectly, so there is nothing left to select.")
+        if linear:
+            raise InputError("the terms that are always in fit y perfectly, so there is nothing left to select.")
+        rest_y, length_y = np.zeros_like(rest_y), 1.0
     columns = Columns(x, base, loading, scale, root, np.ascontiguousarray(rest_y[:, 0] / length_y))
     return columns, length_y**2, coef[:, 0]
 

@@ -141,5 +141,6 @@ def _feature_digest(problem: FeatureProblem) -> str:
     whole = np.rint(weight)
     # Squares of roots of whole numbers are whole but for rounding.
     weight = np.where(np.abs(weight - whole) < 1e-9 * np.maximum(whole, 1.0), whole, weight)
-    row_lanes(np.vstack([problem.x, problem.y]), weight, lanes, compiled=False)
+    known = [] if problem.offset is None else [problem.offset]
+    row_lanes(np.vstack([problem.x, problem.y, *known]), weight, lanes, compiled=False)
     return Lanes(lanes).text

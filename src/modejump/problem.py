@@ -152,8 +152,8 @@ class Problem:
         """
         family = resolve_family(family, link)
         family.check_rows(weights, offset)
-        offset = _checked_offset(offset, family, y)
-        x, y, w, offset = _kept_rows(x, y, weights, offset)
+        offset = checked_offset(offset, family, y)
+        x, y, w, offset = kept_rows(x, y, weights, offset)
         family.check(y)
         if terms is None:
             terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
@@ -164,7 +164,7 @@ class Problem:
         n = float(w.sum())
         base = base_matrix(x, layout.fixed, intercept)
         check_observations(n, base.shape[1])
-        columns, base_rss, base_coef = project_base(candidates, y, w, base, order)
+        columns, base_rss, base_coef = project_base(candidates, y, w, base, order, linear=family.name == "gaussian")
         gram, corr = gram_matrix(columns, order)
         prior = resolve_coef_prior(coef_prior)
         model_prior = resolve_model_prior(model_prior)
@@ -298,9 +298,12 @@ def _most_columns(n: float, base: int, candidates: int) -> int:
 
 
 def checked_arrays(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, constant: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Columns, response and weights of the rows that count; one sentence where they cannot be used."""
+    """Columns, response and weights of the rows that count; one sentence where they cannot be used.
+
+    A ``constant`` response says something where an offset varies: one event for each row, say, and how long it took.
+    """
     x = np.asarray(x, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64)
     if x.ndim != 2 or y.ndim != 1:
@@ -318,12 +321,12 @@ def checked_arrays(
         raise InputError(
             f"the data have {x.shape[0]} row(s) of positive weight; selection needs at least 2 (n_samples = 1)."
         )
-    if np.ptp(y) == 0.0:
+    if np.ptp(y) == 0.0 and not constant:
         raise InputError("y is constant, so there is nothing to explain; check the target column.")
     return x, y, w
 
 
-def _checked_offset(offset: np.ndarray | None, family: Family, y: np.ndarray) -> np.ndarray:
+def checked_offset(offset: np.ndarray | None, family: Family, y: np.ndarray) -> np.ndarray:
     """The offset as numbers, zeros where there is none."""
     rows = np.shape(y)
     if offset is None:
@@ -338,11 +341,11 @@ def _checked_offset(offset: np.ndarray | None, family: Family, y: np.ndarray) ->
     return values
 
 
-def _kept_rows(
+def kept_rows(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Checked arrays of the rows of positive weight, the offset among them."""
-    x, y, w = checked_arrays(x, y, weights)
+    x, y, w = checked_arrays(x, y, weights, constant=bool(len(offset)) and np.ptp(offset) > 0.0)
     if weights is not None and len(offset) > len(w):
         offset = offset[np.asarray(weights, dtype=np.float64) > 0]
     return x, y, w, offset
@@ -433,11 +436,13 @@ def new_glm(family: Family, y: np.ndarray, w: np.ndarray, offset: np.ndarray, ba
 def fitted_base(family: Family, glm: Glm, code: int, par: np.ndarray, n: float) -> Glm:
     """The same model with its base model fitted, or one sentence where that has no fit."""
     basis = glm.base
-    if len(basis):
-        glm.start[:] = basis @ family.first_guess(glm.y, glm.weight, glm.offset)
-    work = new_glm_work(glm, 1)
-    value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
-    if not (np.isfinite(value) and has_estimate(work)):
+    for guess in family.first_guesses(glm.y, glm.weight, glm.offset):
+        glm.start[:] = basis @ guess
+        work = new_glm_work(glm, 1)
+        value = fit_columns(glm, work, np.zeros(0, np.int64), code, par, n)
+        if np.isfinite(value) and has_estimate(work):
+            break
+    else:
         raise InputError(
             "the model of the intercept and the terms that are always in has no maximum likelihood estimate; check y, "
             "the offset, and these terms."

@@ -18,11 +18,13 @@ from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
-from modejump.errors import InputError, ModejumpWarning, UnsavedWarning
+from modejump.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+from modejump.estimators.formulas import columns_named
 from modejump.estimators.runs import Run, unfinished
+from modejump.likelihoods.families import LINKS
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import EVERY
 from modejump.sources.base import ChunkSource
@@ -76,7 +78,7 @@ def run_fit(asked: FitOptions) -> bool:
             if run is not None:
                 run.store(estimator)
         else:
-            with working_on(asked.backend, asked.scheduler, asked.jobs):
+            with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
                 target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
@@ -98,6 +100,17 @@ def caught_warnings() -> Iterator[list[warnings.WarningMessage]]:
         warnings.simplefilter("always", ModejumpWarning)
         warnings.showwarning = keep
         yield kept
+
+
+@contextmanager
+def resumable(out: Path | None) -> Iterator[None]:
+    """An interrupt that leaves nothing to show says how to go on, where that is possible."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is None or not unfinished(out):
+            raise
+        raise InterruptedRun(f"interrupted before the work was done; go on with: modejump resume {out}") from None
 
 
 def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:
@@ -161,6 +174,8 @@ def _estimator(asked: FitOptions) -> Any:
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
     }
+    if asked.family not in LINKS:
+        raise InputError(f"--family {asked.family!r} does not exist; choose one of {', '.join(LINKS)}.")
     classes = asked.family == "binomial"
     if not classes:
         common["family"] = asked.family
@@ -176,7 +191,6 @@ def _estimator(asked: FitOptions) -> Any:
         "always-in": asked.always_in,
         "factors": asked.factors,
         "formula": asked.formula,
-        "offset": asked.offset,
     }
     for option, value in barred.items():
         if value:
@@ -206,7 +220,13 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions, run: Run 
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
     if asked.formula is not None:
         formula = _whole_formula(asked.formula, asked.target)
-        target = formula.partition("~")[0].strip()
+        target = formula.partition("~")[0].strip().strip("`")
+        both = sorted(unused.intersection(columns_named(formula, list(frame.columns))))
+        if both:
+            raise InputError(
+                f"column {both[0]!r} is in the formula and has another role too (--drop, --weights or --offset); give "
+                "it one."
+            )
         frame = frame.drop(columns=list(unused))
         if run is None:
             estimator.fit_formula(formula, frame, **more)

@@ -13,7 +13,6 @@ from modejump.commands.chunked import is_large
 from modejump.commands.files import need_columns, read_table, write_csv
 from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.base import PosteriorClassifier
-from modejump.estimators.bglm import Selection
 from modejump.estimators.stored import load
 from modejump.estimators.streamed import frames
 from modejump.sources.base import ChunkSource
@@ -52,7 +51,7 @@ def _predict_chunks(
     estimator: Any, source: ChunkSource, interval: float | None, kind: str, offset: str | None, out: Path | None
 ) -> None:
     """Predict a large table chunk by chunk; what is written appears under its name when it is whole."""
-    known = estimator.offset_ if isinstance(estimator, Selection) else None
+    known = estimator.offset_
     if offset is not None or known is not None:
         raise InputError("an offset does not go with tables that are read in chunks; split the table first.")
     parts = (_table(estimator, frame, interval, kind, {}) for frame in frames(source, estimator.table_.variables))
@@ -89,7 +88,7 @@ def _table(
 
 def _offset(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, Any]:
     """The offset of the new rows, where the run needs one."""
-    known = estimator.offset_ if isinstance(estimator, Selection) else None
+    known = estimator.offset_
     if name is not None and known is None:
         raise InputError(f"--offset {name!r} is given, but the run was fitted without an offset; leave it out.")
     if known is None:

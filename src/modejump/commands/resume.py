@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modejump.commands.backend import jobs_for, working_on
-from modejump.commands.fit import caught_warnings, progress_for, show
+from modejump.commands.fit import caught_warnings, progress_for, resumable, show
 from modejump.estimators.runs import resume, title_of, unfinished
 
 
@@ -16,7 +16,7 @@ def run_resume(
 ) -> bool:
     """Go on, print, and store; False where the sampler was interrupted again and what it had is shown."""
     title, finished = title_of(out), not unfinished(out)
-    with caught_warnings() as caught, working_on(backend, scheduler, jobs):
+    with caught_warnings() as caught, resumable(out), working_on(backend, scheduler, jobs):
         # Another kind of workers has its own number of them.
         count = jobs if backend == "threads" else jobs_for(backend, jobs)
         estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))

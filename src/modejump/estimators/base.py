@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -50,6 +50,7 @@ class PosteriorEstimator(BaseEstimator):
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: np.ndarray
+    offset_: str | None
 
     def _keep(self, job: Job, posterior: Posterior, stacklevel: int) -> None:
         """Keep the outcome of a fit, and warn where there is doubt: in the line of the user's that called it."""
@@ -64,7 +65,7 @@ class PosteriorEstimator(BaseEstimator):
         """The family and link of the response, from the options."""
         raise NotImplementedError
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
         """The response as numbers that its family can have; a classifier learns its labels."""
         raise NotImplementedError
 
@@ -74,6 +75,12 @@ class PosteriorEstimator(BaseEstimator):
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
         raise NotImplementedError
+
+    def _new_offset(self, offset: Any, rows: int) -> np.ndarray | None:
+        """The offset of new rows, which must have one where those of the fit had."""
+        if offset is None and self.offset_ is not None:
+            raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
+        return options.read_offset(offset, self.problem_.family, rows)
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
@@ -201,15 +208,18 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def _read_family(self) -> Family:
         return options.read_family(self.family, self.link)
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
         response = read_response(y, rows)
-        options.check_varies(response, weights)
+        if offset is None or np.ptp(offset) == 0.0:
+            options.check_varies(response, weights)
         # Rows of weight zero do not count, whatever their response; the others keep their places for the sentence.
         used = response if weights is None else np.where(weights > 0, response, response[np.argmax(weights)])
         self._read_family().check(used)
         return response
 
-    def predict(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
+    def predict(
+        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
+    ) -> np.ndarray | pd.DataFrame:
         """Predict new observations.
 
         Parameters
@@ -220,6 +230,8 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
             Level of a central prediction interval for new observations, such as 0.9.
         kind : str
             "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        offset : array of shape (rows,), optional
+            Offset of the new rows; needed where the fit had one.
 
         Returns
         -------
@@ -227,9 +239,11 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
             The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
             ``lower`` and ``upper``.
         """
-        return self._mean(X, kind) if interval is None else self._mean_and_interval(X, interval, kind)
+        if interval is None:
+            return self._mean(X, kind, offset)
+        return self._mean_and_interval(X, interval, kind, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the deviance that the predictions explain: R squared for a Gaussian response.
 
         Parameters
@@ -240,8 +254,10 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
             Response.
         sample_weight : array of shape (rows,), optional
             Case weights.
+        offset : array of shape (rows,), optional
+            Offset of the rows; needed where the fit had one.
         """
-        return self._explained(self._mean(X, "bma"), X, y, sample_weight)
+        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
 
     def _explained(self, mean: np.ndarray, X: Any, y: Any, sample_weight: Any) -> float:
         if is_source(X):
@@ -266,7 +282,7 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
     def _read_family(self) -> Family:
         return options.read_link(self.link)
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, rows: int) -> np.ndarray:
+    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
         self.classes_, response = read_labels(y, weights, rows)
         return response
 
@@ -274,7 +290,7 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         other, event = self.classes_.tolist()
         return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
 
-    def predict(self, X: Any, kind: str = "bma") -> np.ndarray:
+    def predict(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
         """Predict the class of new rows: the likelier one.
 
         Parameters
@@ -283,10 +299,14 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             Covariates, as at fit.
         kind : str
             "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        offset : array of shape (rows,), optional
+            Offset of the new rows; needed where the fit had one.
         """
-        return self._labels(self._mean(X, kind))
+        return self._labels(self._mean(X, kind, offset))
 
-    def predict_proba(self, X: Any, interval: float | None = None, kind: str = "bma") -> np.ndarray | pd.DataFrame:
+    def predict_proba(
+        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
+    ) -> np.ndarray | pd.DataFrame:
         """Predict the probabilities of the classes.
 
         Parameters
@@ -297,6 +317,8 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             Level of a central credible interval of the probability, such as 0.9.
         kind : str
             "bma" averages over the models, "best" and "median" use the best and the median probability model.
+        offset : array of shape (rows,), optional
+            Offset of the new rows; needed where the fit had one.
 
         Returns
         -------
@@ -304,7 +326,25 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
             and ``upper`` for the second class.
         """
-        return two_columns(self._mean(X, kind)) if interval is None else self._mean_and_interval(X, interval, kind)
+        if interval is None:
+            return two_columns(self._mean(X, kind, offset))
+        return self._mean_and_interval(X, interval, kind, offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (rows, columns)
+            Covariates, as at fit.
+        y : array of shape (rows,)
+            Labels.
+        sample_weight : array of shape (rows,), optional
+            Case weights.
+        offset : array of shape (rows,), optional
+            Offset of the rows; needed where the fit had one.
+        """
+        return float(accuracy_score(y, self._labels(self._mean(X, "bma", offset)), sample_weight=sample_weight))
 
     def _labels(self, probability: np.ndarray) -> np.ndarray:
         return self.classes_[(probability > 0.5).astype(np.int64)]
@@ -324,7 +364,7 @@ def checked_names(estimator: Any, X: Any, *, reset: bool) -> None:
     """scikit-learn's check of the names and the number of columns."""
     try:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # a TypeError where some names are text and some are not
         raise InputError(str(error)) from None
 
 

@@ -25,6 +25,7 @@ from modejump.likelihoods.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.predict import NewRows, new_rows
+from modejump.priors.coefficients import Jeffreys
 from modejump.problem import Problem
 from modejump.progress import reporter
 from modejump.samplers.budget import Budget
@@ -33,6 +34,16 @@ from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.streamed_problem import streamed_problem
 from modejump.sources.base import is_source
+
+# Terms of probability zero that are asked why, those most like the response first.
+_SUSPECTS = 20
+# Why a model may have no estimate though it fits, and what to do instead.
+_JEFFREYS = "coef_prior='jeffreys' weighs such models too"
+_PERFECT = {
+    "binomial": ("separate the classes", _JEFFREYS),
+    "poisson": ("tell counts of 0 from others for certain", _JEFFREYS),
+    "gamma": ("fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y"),
+}
 
 
 class Selection(PosteriorEstimator):
@@ -48,7 +59,6 @@ class Selection(PosteriorEstimator):
     n_jobs: int | None
     random_state: Any
     progress: Any
-    offset_: str | None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Compute the posterior over the models.
@@ -104,7 +114,7 @@ class Selection(PosteriorEstimator):
         family, rows = self._read_family(), len(design)
         weights = options.read_weights(sample_weight, rows)
         known = options.read_offset(offset, family, rows)
-        response = self._read_y(y, weights, rows)
+        response = self._read_y(y, weights, known, rows)
         always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
@@ -157,7 +167,9 @@ class Selection(PosteriorEstimator):
             problem = build()
             _warn_dead(problem, stacklevel)
             if job.algorithm == "enumerate":
-                result = enumerate_models(problem, workers=threads_here(job.workers), progress=report)
+                result = enumerate_models(
+                    problem, workers=threads_here(job.workers), progress=report, checkpoint=checkpoint
+                )
             else:
                 result = mjmcmc(
                     problem, chains=job.chains, budget=job.budget, seed=job.seed, progress=report,
@@ -165,6 +177,7 @@ class Selection(PosteriorEstimator):
                 )  # fmt: skip
         self.offset_ = job.names.get("offset")
         self._keep(job, Posterior(problem, result), stacklevel)
+        _warn_without_estimate(self.posterior_, stacklevel)
         return self
 
     def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
@@ -174,9 +187,7 @@ class Selection(PosteriorEstimator):
         design = self.table_.apply(X)
         if by_table and not is_frame(X):
             checked_names(self, X, reset=False)
-        if offset is None and self.offset_ is not None:
-            raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
-        known = options.read_offset(offset, self.problem_.family, len(design))
+        known = self._new_offset(offset, len(design))
         candidates, always = self._columns()
         return new_rows(self.problem_, design[:, in_place(candidates)], design[:, always], offset=known)
 
@@ -382,48 +393,6 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         self.random_state = random_state
         self.progress = progress
 
-    def predict(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Predict new observations.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central prediction interval for new observations, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
-
-        Returns
-        -------
-        ndarray or DataFrame
-            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
-            ``lower`` and ``upper``.
-        """
-        if interval is None:
-            return self._mean(X, kind, offset)
-        return self._mean_and_interval(X, interval, kind, offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of the deviance that the predictions explain: R squared for a Gaussian response.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        y : array of shape (rows,)
-            Response.
-        sample_weight : array of shape (rows,), optional
-            Case weights.
-        offset : array of shape (rows,), optional
-            Offset of the rows; needed where the fit had one.
-        """
-        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
-
 
 def _warn_dead(problem: Problem, stacklevel: int) -> None:
     dead = problem.dead_terms()
@@ -431,6 +400,28 @@ def _warn_dead(problem: Problem, stacklevel: int) -> None:
         warnings.warn(
             "constant, or a linear combination of what is always in, so its inclusion probability is 0: "
             f"{options.name_some(dead)}.",
+            ModejumpWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _warn_without_estimate(posterior: Posterior, stacklevel: int) -> None:
+    """A term that predicts perfectly has probability zero, which nobody would guess."""
+    problem = posterior.problem
+    perfect = problem.family.name == "gamma"
+    if problem.family.name not in _PERFECT or (isinstance(problem.coef_prior, Jeffreys) and not perfect):
+        return
+    probability, data = posterior.inclusion["probability"], problem.data
+    telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)
+    never = [j for j in np.argsort(-telling) if probability[problem.names[j]] == 0.0][:_SUSPECTS]
+    dead = problem.dead_terms()
+    alone = [problem.names[j] for j in never if problem.names[j] not in dead]
+    found = [name for name in alone if posterior.log_marginal_likelihood([name]) == -np.inf]
+    if found:
+        why, instead = _PERFECT[problem.family.name]
+        warnings.warn(
+            f"models with {options.name_some(found)} have no maximum likelihood estimate, because they {why}, so their "
+            f"inclusion probability is 0 however well they predict; {instead}.",
             ModejumpWarning,
             stacklevel=stacklevel,
         )

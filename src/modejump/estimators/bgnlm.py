@@ -15,7 +15,7 @@ from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.crews import crew_for
 from modejump.estimators.job import Job
-from modejump.estimators.rows import merge_rows
+from modejump.estimators.rows import merge_rows_with_offset
 from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
 from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.features.expression import Feature, evaluate
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
+CHAINS, CHAINS_IN_CHUNKS = 16, 1
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
 
-_Training = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+_Training = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
 class Discovery(PosteriorEstimator):
@@ -57,7 +58,7 @@ class Discovery(PosteriorEstimator):
     transforms: Any
     space: Space | None
     algorithm: str
-    chains: int
+    chains: int | None
     budget: Budget | None
     n_jobs: int | None
     random_state: Any
@@ -65,7 +66,7 @@ class Discovery(PosteriorEstimator):
     laws_: Laws
     target_: str
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Search for laws.
 
         Parameters
@@ -77,10 +78,14 @@ class Discovery(PosteriorEstimator):
             Response; of a source, the name of its column.
         sample_weight : array of shape (n,), or str, optional
             Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
+        offset : array of shape (n,), optional
+            Part of the linear predictor that is known, such as the logarithm of the exposure for counts; not for
+            a Gaussian response, where it can be taken from y.
         """
         family = self._read_family()
         if is_source(X):
             refuse_family(family)
+            options.read_offset(offset, family, 0)
             return self._fit_source(X, y, sample_weight)
         algorithm = options.choose_search(self.algorithm)
         options.read_transforms(self.transforms)
@@ -89,15 +94,17 @@ class Discovery(PosteriorEstimator):
         spec, design = learn_table(X, estimator=self, factors=False)
         checked_names(self, X, reset=True)
         weights = options.read_weights(sample_weight, len(design))
-        response = self._read_y(y, weights, len(design))
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        known = options.read_offset(offset, family, len(design))
+        response = self._read_y(y, weights, known, len(design))
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
-            design, response, weights = merge_rows(np.ascontiguousarray(design), response, weights)
+            design = np.ascontiguousarray(design)
+            design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         _check_size(response, weights)
-        names = {"target": name_of(y, "y")}
+        names = {"target": name_of(y, "y")} | ({} if offset is None else {"offset": name_of(offset, "offset")})
         return self._do(
-            Job(spec, design, response, weights, None, algorithm, budget, chains, workers, seed, names=names)
+            Job(spec, design, response, weights, known, algorithm, budget, chains, workers, seed, names=names)
         )
 
     def _do(self, job: Job) -> Self:
@@ -107,7 +114,7 @@ class Discovery(PosteriorEstimator):
         with reporter(self.progress, log=self._desk.log) as report:
             problem = feature_problem(
                 job.design, job.response, names, transforms=chosen, space=space, coef_prior=self.coef_prior,
-                model_prior=prior, weights=job.weights, family=self._read_family(),
+                model_prior=prior, weights=job.weights, family=self._read_family(), offset=job.offset,
             )  # fmt: skip
             _warn_constant([name for j, name in enumerate(names) if np.ptp(job.design[:, j]) == 0.0])
             options.check_transforms(chosen, job.design, names)
@@ -118,8 +125,8 @@ class Discovery(PosteriorEstimator):
             else:
                 edits = SCORED_EDITS if isinstance(problem.family, BatchLikelihood) else EVALUATIONS
                 found = rgmjmcmc(problem, edits=edits, progress=report, checkpoint=checkpoint, **how)
-        self.target_ = job.names["target"]
-        self._training: _Training | None = (job.design, job.response, job.weights)
+        self.target_, self.offset_ = job.names["target"], job.names.get("offset")
+        self._training: _Training | None = (job.design, job.response, job.weights, job.offset)
         return self._found(job, problem, found, stacklevel=5)
 
     def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
@@ -131,7 +138,7 @@ class Discovery(PosteriorEstimator):
             )
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS_IN_CHUNKS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         spec, rows = open_rows(source, y, sample_weight, None, workers)
         job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
@@ -143,7 +150,7 @@ class Discovery(PosteriorEstimator):
             options.check_transforms(chosen, problem.x.T, spec.names)
             found = streamed_gmjmcmc(problem, rows, chains=chains, budget=budget, seed=seed, progress=report)
         remember_names(self, spec)
-        self.target_, self._training = y, None
+        self.target_, self.offset_, self._training = y, None, None
         return self._found(job, problem, found, stacklevel=5)
 
     def _found(self, job: Job, problem: FeatureProblem, found: Found, stacklevel: int) -> Self:
@@ -161,6 +168,7 @@ class Discovery(PosteriorEstimator):
         design = self.table_.apply(X)
         if not is_frame(X):
             checked_names(self, X, reset=False)
+        known = self._new_offset(offset, len(design))
         table = _columns_of(self.table_, design)
         # Laws that no averaged model has may be undefined on the new rows: nobody asks for them.
         columns = np.zeros((len(design), len(self.laws_.features)))
@@ -173,7 +181,7 @@ class Discovery(PosteriorEstimator):
                     f"the feature {feature.text!r} is not finite in row {int(np.argmax(bad))} of the new data "
                     "(counting from 0); drop such rows, or check their values."
                 )
-        return new_rows(self.problem_, columns)
+        return new_rows(self.problem_, columns, offset=known)
 
     @property
     def inclusion_(self) -> pd.DataFrame:
@@ -246,7 +254,7 @@ class Discovery(PosteriorEstimator):
                 f"the feature {missing!r} is none of the laws found, and a model read from a file or fitted to chunks "
                 "holds no data to evaluate it on; fit again."
             )
-        design, y, weights = self._training
+        design, y, weights, offset = self._training
         table = _columns_of(self.table_, design)
         counts = np.ones(len(y)) if weights is None else weights
         alphas = with_projections(features, table, y, counts, known=self.laws_.alphas, kind=self._space.alphas)
@@ -261,6 +269,7 @@ class Discovery(PosteriorEstimator):
             weights=weights,
             coef_prior=self.problem_.coef_prior,
             family=self.problem_.family,
+            offset=offset,
         )
         return Posterior(problem, self.posterior_.result).log_marginal_likelihood(problem.names)
 
@@ -381,9 +390,11 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         Limits of the feature space, and weights of the operators that move in it.
     algorithm : str
         "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
-        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
-    chains : int
-        Independent chains, of the search and of sampling.
+        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc", and "gmjmcmc" for rows
+        that are read in chunks.
+    chains : int, optional
+        Independent chains, of the search and of sampling; 16 by default. For rows that are read in chunks it is one, as
+        every chain has columns of its own to be made of all rows.
     budget : Budget, optional
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
@@ -414,6 +425,8 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         How tables become columns.
     target_ : str
         Name of the response: that of the series given, or "y".
+    offset_ : str or None
+        Name of the offset: that of the series given, or "offset"; None without one.
     seed_ : int
         Entropy from which the chains' random streams were spawned.
     n_features_in_ : int
@@ -439,8 +452,8 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
-        algorithm: str = "rgmjmcmc",
-        chains: int = 16,
+        algorithm: str = "auto",
+        chains: int | None = None,
         budget: Budget | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,

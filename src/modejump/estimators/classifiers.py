@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from sklearn.metrics import accuracy_score
-
-from modejump.estimators.base import PosteriorClassifier, two_columns
+from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.bglm import Selection
 from modejump.estimators.bgnlm import TRANSFORMS, Discovery
 from modejump.features.space import Space
@@ -119,62 +115,6 @@ class BGLMClassifier(PosteriorClassifier, Selection):
         self.random_state = random_state
         self.progress = progress
 
-    def predict(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
-        """Predict the class of new rows: the likelier one.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
-        """
-        return self._labels(self._mean(X, kind, offset))
-
-    def predict_proba(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central credible interval of the probability, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
-
-        Returns
-        -------
-        ndarray of shape (rows, 2), or DataFrame
-            Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
-            and ``upper`` for the second class.
-        """
-        if interval is None:
-            return two_columns(self._mean(X, kind, offset))
-        return self._mean_and_interval(X, interval, kind, offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        y : array of shape (rows,)
-            Labels.
-        sample_weight : array of shape (rows,), optional
-            Case weights.
-        offset : array of shape (rows,), optional
-            Offset of the rows; needed where the fit had one.
-        """
-        return float(accuracy_score(y, self.predict(X, offset=offset), sample_weight=sample_weight))
-
 
 class BGNLMClassifier(PosteriorClassifier, Discovery):
     """Bayesian discovery of laws for two classes: logistic regression on nonlinear features found in the data.
@@ -200,8 +140,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
     algorithm : str
         "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
         "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
-    chains : int
-        Independent chains, of the search and of sampling.
+    chains : int, optional
+        Independent chains, of the search and of sampling; 16 by default.
     budget : Budget, optional
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
@@ -234,6 +174,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
         How tables become columns.
     target_ : str
         Name of the response: that of the series given, or "y".
+    offset_ : str or None
+        Name of the offset: that of the series given, or "offset"; None without one.
     seed_ : int
         Entropy from which the chains' random streams were spawned.
     n_features_in_ : int
@@ -250,8 +192,8 @@ class BGNLMClassifier(PosteriorClassifier, Discovery):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
-        algorithm: str = "rgmjmcmc",
-        chains: int = 16,
+        algorithm: str = "auto",
+        chains: int | None = None,
         budget: Budget | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -211,6 +211,20 @@ def _learnt(
     return FormulaSpec(formula, available, columns, texts, spec)
 
 
+def columns_named(formula: str, names: Sequence[str]) -> list[str]:
+    """Columns of a table that a formula names, a ``.`` apart.
+
+    Parameters
+    ----------
+    formula : str
+        For instance ``"y ~ a + C(f) + a:b"``.
+    names : sequence of str
+        Columns of the table.
+    """
+    used = [set(_variables(side, list(names))) for side in _parse(formula, ())]
+    return [name for name in names if any(name in side for side in used)]
+
+
 def _parse(formula: str, available: Any) -> tuple[Any, Any]:
     from formulaic import Formula
     from formulaic.errors import FormulaicError
@@ -260,7 +274,10 @@ def _evaluate(get_matrix: Any, rows: pd.DataFrame) -> Any:
             warnings.simplefilter("ignore", RuntimeWarning)
             return get_matrix(rows, context={}, na_action="ignore", output="pandas")
     except (FormulaicError, ValueError, TypeError) as error:
-        raise InputError(f"the formula cannot be evaluated: {_first_line(error)}.") from None
+        reason = _first_line(error)
+        if "'offset' is not defined" in reason:
+            raise InputError("an offset is no term of the formula; give its values as offset= instead.") from None
+        raise InputError(f"the formula cannot be evaluated: {reason}.") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -273,7 +290,10 @@ def _response(left: Any, rows: pd.DataFrame) -> np.ndarray:
     names = [name for name in matrix.model_spec.column_names if name != "Intercept"]
     texts = [name for name in rows.columns if not pd.api.types.is_numeric_dtype(rows[name])]
     if len(names) != 1 or texts:
-        raise InputError("the left side of the formula must be one numeric response.")
+        raise InputError(
+            "the left side of the formula must be one numeric response; for labels use a classifier "
+            "(--family binomial)."
+        )
     y = np.array(matrix[names[0]], dtype=np.float64)
     refuse_not_finite(y[:, None], names)
     return y

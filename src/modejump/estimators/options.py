@@ -46,7 +46,11 @@ def read_family(family: Any, link: Any) -> Family:
             "before fitting again."
         )
     if isinstance(family, Own):
-        return resolve_family(family, _checked_link(link))
+        if link is not None:
+            raise InputError(
+                f"link {link!r} does not go with a likelihood of your own, which has none; leave link out."
+            )
+        return family
     if family == "binomial":
         raise InputError(
             "family 'binomial' is for classes, and this estimator predicts numbers; use BGLMClassifier or "
@@ -80,14 +84,21 @@ def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
     values = response_values(offset)
     if values.shape != (rows,):
         raise InputError(f"offset has shape {values.shape} but X has {rows} rows; give one number for each row.")
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError("offset holds values that are not numbers; give one number for each row.") from None
+    numbers = _real_numbers(values, "offset")
     if not np.isfinite(numbers).all():
         row = int(np.argmax(~np.isfinite(numbers)))
         raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
     return numbers
+
+
+def _real_numbers(values: np.ndarray, what: str) -> np.ndarray:
+    """Offsets or weights as floats."""
+    try:
+        if values.dtype.kind == "c":
+            raise TypeError
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
 
 
 def rows_fitted(family: Family, rows: int) -> int:
@@ -228,8 +239,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_chains(chains: Any) -> int:
-    """A number of chains."""
+def check_chains(chains: Any, usual: int | None = None) -> int:
+    """A number of chains; the usual one for None, where there is one."""
+    if chains is None and usual is not None:
+        return usual
     if not _is_whole(chains) or chains < 1:
         raise InputError(f"chains must be a whole number of at least 1; got {chains!r}.")
     return int(chains)
@@ -279,10 +292,7 @@ def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     values = response_values(sample_weight)
     if values.shape != (rows,):
         raise InputError(f"sample_weight has shape {values.shape} but X has {rows} rows; give one weight for each row.")
-    try:
-        weights = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError("sample_weight holds values that are not numbers; give one number for each row.") from None
+    weights = _real_numbers(values, "sample_weight")
     if not np.isfinite(weights).all():
         row = int(np.argmax(~np.isfinite(weights)))
         raise InputError(f"sample_weight is NaN or infinite in row {row} (counting from 0); give finite weights.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from modejump.errors import InputError
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
-from modejump.estimators.bglm import BGLMRegressor, Selection
+from modejump.estimators.bglm import BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMRegressor, Discovery
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.estimators.formulas import FormulaSpec
@@ -60,15 +60,14 @@ def save(estimator: Any, path: Path) -> Path:
             **({} if isinstance(estimator, PosteriorClassifier) else {"family": _family_text(estimator.family)}),
             "link": estimator.link,
             "algorithm": estimator.algorithm,
-            "chains": int(estimator.chains),
+            "chains": None if estimator.chains is None else int(estimator.chains),
             "budget": None if budget is None else dataclasses.asdict(budget),
             "n_jobs": None if estimator.n_jobs is None else int(estimator.n_jobs),
         },
     }
     if isinstance(estimator, PosteriorClassifier):
         stored["classes"] = classes_to_dict(estimator.classes_)
-    if isinstance(estimator, Selection):
-        stored["offset"] = estimator.offset_
+    stored["offset"] = estimator.offset_
     if isinstance(estimator, Discovery):
         stored["search"] = _search_to_dict(estimator)
     save_run(estimator.posterior_, path, {"estimator": stored}, estimator.inclusion_)
@@ -153,8 +152,6 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
             groups=dict(spec.groups) or None if isinstance(spec, TableSpec) else None,
             **params,
         )
-        # Files of earlier versions know nothing of offsets.
-        estimator.offset_ = stored.get("offset")
     elif stored["class"] in _DISCOVERIES:
         estimator = _search_from_dict(_DISCOVERIES[stored["class"]], stored["search"], posterior, params)
     else:
@@ -162,6 +159,8 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     if isinstance(estimator, PosteriorClassifier):
         estimator.classes_ = classes_from_dict(stored["classes"])
     estimator.table_ = spec
+    # Files of earlier versions know nothing of offsets.
+    estimator.offset_ = stored.get("offset")
     estimator.seed_ = stored["seed"]
     if stored.get("merged_seeds"):
         estimator.merged_seeds_ = tuple(int(seed) for seed in stored["merged_seeds"])

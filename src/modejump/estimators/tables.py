@@ -48,8 +48,9 @@ def refuse_missing(column: nw.Series[Any], name: str) -> None:
 
 def refuse_not_finite(values: np.ndarray, names: Sequence[str]) -> None:
     """Raise InputError for the first NaN or infinite entry of a matrix, naming its column and row."""
-    if np.isfinite(values.sum()):
-        return
+    with np.errstate(over="ignore"):
+        if np.isfinite(values.sum()):
+            return
     bad = ~np.isfinite(values)
     if bad.any():
         j = int(np.argmax(bad.any(axis=0)))
@@ -316,7 +317,9 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         design = check_array(table, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=estimator)
     except InputError:
         raise
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
+            raise
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
     refuse_not_finite(design, names or [f"x{j + 1}" for j in range(design.shape[1])])
     return design
@@ -324,8 +327,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
 
 def _text_in(table: Any) -> str:
     """A sentence that names the first column of an object array with text in it; empty without one."""
-    array = np.asarray(table, dtype=object)
-    if array.ndim == 2:
+    if (array := np.asarray(table, dtype=object)).ndim == 2:
         for j in range(array.shape[1]):
             if any(isinstance(value, str) for value in array[:, j]):
                 return (
@@ -376,7 +378,7 @@ def read_response(y: Any, rows: int) -> np.ndarray:
     """The response as numbers, one for each row of X."""
     values = _one_column(None if y is None else response_values(y), rows)
     if values.dtype.kind in "USO" and any(isinstance(value, str) for value in values):
-        raise InputError("y holds text, and a regressor predicts numbers; for classes there are classifiers.")
+        raise InputError("y holds text, and a regressor predicts numbers; use a classifier (--family binomial).")
     if values.dtype.kind == "c":
         raise InputError("Complex data not supported: y must be real numbers.")
     try:
@@ -408,8 +410,7 @@ def _one_column(values: np.ndarray | None, rows: int) -> np.ndarray:
 
 
 def _refuse_gaps(numbers: np.ndarray) -> None:
-    bad = ~np.isfinite(numbers)
-    if bad.any():
+    if (bad := ~np.isfinite(numbers)).any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(numbers[row]) else "infinite (inf)"
         raise InputError(f"y is {what} in row {row} (counting from 0); drop or impute such rows first.")
@@ -458,7 +459,7 @@ def _label_values(y: Any) -> np.ndarray:
 def _plain_labels(values: np.ndarray) -> np.ndarray:
     """Labels as an array of one plain type, none of them missing; text stays an array of objects."""
     if values.dtype.kind == "O":
-        missing = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in values], dtype=bool)
+        missing = np.array([not isinstance(v, str) and str(v) in ("None", "nan", "<NA>", "NaT") for v in values], bool)
         if missing.any():
             raise InputError(
                 f"y is missing (NaN) in row {int(np.argmax(missing))} (counting from 0); drop such rows first."
@@ -486,8 +487,7 @@ def _kind_of(label: Any) -> str:
 
 def name_of(values: Any, default: str) -> str:
     """The name of a series, where it has one that is text."""
-    opened = nw.from_native(values, allow_series=True, pass_through=True)
-    name = opened.name if isinstance(opened, nw.Series) else None
+    name = getattr(nw.from_native(values, allow_series=True, pass_through=True), "name", None)
     return name if isinstance(name, str) and name else default
 
 

@@ -14,7 +14,7 @@ from modejump.jit import entry, kernel
 from modejump.kernels.chain import DONE, WANT_ROOM, want
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, refresh, toggle_to
+from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, SIZE, refresh, toggle_to
 from modejump.kernels.store import COUNT
 
 
@@ -54,10 +54,28 @@ def _pop(heap, size, values):
 
 
 @kernel
+def _arrange(st):
+    """The terms in, then the terms out, each in natural order: sums over terms then round alike."""
+    member, order, place = st.member, st.order, st.place
+    inside, outside = np.int64(0), st.num[SIZE]
+    for t in range(len(member)):
+        if member[t]:
+            at = inside
+            inside += 1
+        else:
+            at = outside
+            outside += 1
+        order[at] = t
+        place[t] = at
+
+
+@kernel
 def _go_to(data, ch, e):
     """Move the state to a stored model."""
     st = ch.state
     toggle_to(data, st, ch.store.words, e)
+    # An expansion that was cut short begins again, and must meet the same numbers.
+    _arrange(st)
     refresh(data, st, ch.work)
     st.val[LOG_POSTERIOR] = ch.store.log_posterior[e]
     st.num[ENTRY] = e

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from modejump.errors import InputError
 from modejump.likelihoods.rows import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
@@ -54,6 +56,8 @@ class Family:
             raise InputError(
                 f"a Poisson response is a count, and y is {y[row]:g} in row {row}; give whole numbers of at least 0."
             )
+        if self.name == "poisson" and not y.any():
+            raise InputError("every count is 0, so that their rate has no estimate; give rows with other counts too.")
         if self.name == "gamma" and (y <= 0.0).any():
             row = int(np.argmax(y <= 0.0))
             raise InputError(
@@ -71,10 +75,21 @@ class Family:
                 f"coef_prior 'known-variance' is for gaussian responses; choose another one for the {self.name} family."
             )
 
-    def first_guess(self, y: np.ndarray, w: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """Linear predictor, without the offset, at the mean of the responses."""
+    def first_guesses(self, y: np.ndarray, w: np.ndarray, offset: np.ndarray) -> Iterator[np.ndarray]:
+        """Linear predictors, without the offset, to begin the fit of a base model at.
+
+        The first one is at the mean of the responses. Where an offset varies too much for that, the second one is
+        constant: the estimate of the intercept under a log link, and positive in all rows under the inverse one.
+        """
         mean = float((w * y).sum() / w.sum())
-        return np.full(len(y), float(self.predictor(np.array([mean]))[0])) - offset
+        yield np.full(len(y), float(self.predictor(np.array([mean]))[0])) - offset
+        if self.name == "poisson":
+            yield np.full(len(y), np.log((w * y).sum()) - logsumexp(offset, b=w))
+        elif self.name == "gamma":
+            log_link = self.link == "log"
+            yield np.full(
+                len(y), logsumexp(np.log(y) - offset, b=w / w.sum()) if log_link else 1.0 / mean - offset.min()
+            )
 
     def predictor(self, mean: np.ndarray) -> np.ndarray:
         """The link: from means to linear predictors."""

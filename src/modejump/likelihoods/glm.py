@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.jit import kernel, summing
-from modejump.likelihoods.rows import BINOMIAL, OWN, lowest_margin, score_rows
+from modejump.likelihoods.rows import BINOMIAL, GAMMA, OWN, lowest_margin, score_rows
 
 # Rows in one block: with a dozen columns they fill the first-level cache.
 BLOCK = 256
@@ -59,8 +59,9 @@ STANDARDISED, BY_COLUMN, BY_ROW = 0, 1, 2
 # Slots of GlmWork.val: results; then of the last pass the lowest margin, decrement, and length of the step in Newton's.
 LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN, DECREMENT, STRETCH = 0, 1, 2, 3, 4, 5, 6
 # Slots of GlmWork.num: how many columns the last model had, whether ``hessian`` still holds its factor, and whether
-# rows moved off in the fit.
-COUNT, FACTOR, OFF = 0, 1, 2
+# rows moved off in the fit; then ``rows.EXPECTED``, and whether no row can move off, as under the gamma family: its
+# likelihood has a maximum whatever the columns, and under the inverse link information depends on the units of y.
+COUNT, FACTOR, OFF, BOUND = 0, 1, 2, 4
 
 
 class Glm(NamedTuple):
@@ -109,7 +110,7 @@ class GlmWork(NamedTuple):
     warm: np.ndarray  # float64 (b + p,): coefficients of the model fitted last, by column
     last: np.ndarray  # int64 (m,): its columns
     onset: np.ndarray  # float64 (m,): coefficients where rows began to move off
-    num: np.ndarray  # int64 (3,): slots below
+    num: np.ndarray  # int64 (5,): slots below
     val: np.ndarray  # float64 (7,): slots below
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
     # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
@@ -164,8 +165,9 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
     """Scratch space for models of up to ``room`` columns; empty for a Gaussian problem."""
     b, p = glm.base.shape[0], count_candidates(glm)
     m, block = (b + room, BLOCK) if glm.y.ndim == 1 else (0, 0)
-    warm = np.zeros(b + p)
+    warm, num = np.zeros(b + p), np.zeros(5, np.int64)
     warm[:b] = glm.start
+    num[BOUND] = glm.family == GAMMA
     return GlmWork(
         np.zeros((m, block)),
         np.zeros(block),
@@ -184,7 +186,7 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         warm,
         np.zeros(m, np.int64),
         np.zeros(m),
-        np.zeros(3, np.int64),
+        num,
         np.zeros(7),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
         np.zeros(m, np.int64),
@@ -443,7 +445,7 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
     for i in range(size):
         step[i] *= val[STRETCH]
         beta[i] += step[i]
-    flat = pivot < LEAST_PIVOT
+    flat = pivot < LEAST_PIVOT and not work.num[BOUND]
     if decrement < tolerance or (flat and decrement < CLOSE and val[STRETCH] > 1.0):
         val[LOG_LIKELIHOOD] = value + (1.0 if val[STRETCH] > 1.0 else 0.5) * decrement
         return SEPARATED if flat else FITTED, value, 0

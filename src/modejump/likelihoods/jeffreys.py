@@ -1,4 +1,4 @@
-"""The mode of the coefficients' posterior under Jeffreys' prior |J|^(1/2), compiled.
+"""The mode of the coefficients' posterior under Jeffreys' prior |J|^(1/2), J the expected information, compiled.
 
 For responses whose information depends on the coefficients, the mode of ``log L + 1/2 log |J|`` (Firth, 1993) exists
 where the maximum of the likelihood does not: under separation the prior keeps the coefficients finite. It stands for
@@ -29,7 +29,7 @@ from modejump.likelihoods.glm import (
     solve,
     sum_rows,
 )
-from modejump.likelihoods.rows import information_slope, score_rows
+from modejump.likelihoods.rows import EXPECTED, information_slope, score_rows
 
 # Steps are combined where decrements shrink by this factor at least from below this value.
 NEAR = 0.1
@@ -111,8 +111,8 @@ def _objective(work, size, value):
 
 
 @kernel
-def newton_mode(glm, work, cols, k, steps, tolerance):
-    """Steps to the mode from ``work.beta``; says how they ended."""
+def _steps_to_mode(glm, work, cols, k, steps, tolerance):
+    """`newton_mode` once rows are told to give the expected information."""
     size = glm.base.shape[0] + k
     beta, before = work.beta, work.before
     best, halvings, last = -np.inf, 0, np.inf
@@ -142,3 +142,12 @@ def newton_mode(glm, work, cols, k, steps, tolerance):
         _move(work, size, last < NEAR and decrement < SHRINKS * last)
         last = decrement
     return SLOW
+
+
+@kernel
+def newton_mode(glm, work, cols, k, steps, tolerance):
+    """Steps to the mode from ``work.beta``; says how they ended. J is the expected information here."""
+    work.num[EXPECTED] = 1
+    state = _steps_to_mode(glm, work, cols, k, steps, tolerance)
+    work.num[EXPECTED] = 0
+    return state

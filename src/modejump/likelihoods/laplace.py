@@ -1,7 +1,7 @@
 """Laplace approximations of the marginal likelihood of a generalised linear model, compiled.
 
 After Li and Clyde (2018): with the base's coefficients under a flat prior and those of the other k columns under a
-normal prior with precision J / g, J their information at the maximum with the base projected out,
+normal prior with precision J / g, J their observed information at the maximum with the base projected out,
 
     log p(y|M, g) = log L - 1/2 log |J_base| - k/2 log(1 + g) - Q / (2 (1 + g)) + constant,
 

@@ -14,8 +14,10 @@ code raises `LikelihoodError`, which says what was kept.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+import textwrap
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
@@ -23,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numba import carray, cfunc, farray, njit, types
 from numba.core import cgutils
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import intrinsic, is_jitted
 
 from modejump.errors import InputError
@@ -41,6 +43,7 @@ SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_double, _ADDRESS, _ADDRESS, _SIZE, _SIZE, 
 _POINTER = types.CPointer(types.float64)
 _NATIVE: Any = types.float64(_POINTER, _POINTER, types.int64, types.int64, _POINTER, _POINTER, types.int64)
 _COLUMN, _TABLE = types.float64[::1], types.float64[::1, :]
+_ARGUMENTS = (_COLUMN, _TABLE, _COLUMN, _COLUMN)
 # What a C function returns where there is an exception.
 FAILED = math.inf
 
@@ -311,10 +314,14 @@ def address_of(function: Any) -> int:
 
 def _compiled(function: Callable[..., float]) -> tuple[Any, Any]:
     """The function compiled, and a C function that calls it; one sentence where Numba cannot."""
-    jitted: Any = function if is_jitted(function) else njit(nogil=True, error_model="numpy")(function)
-
+    name = getattr(function, "__name__", "") or type(function).__name__
     try:
-        jitted.compile((_COLUMN, _TABLE, _COLUMN, _COLUMN))
+        jitted: Any = function if is_jitted(function) else njit(nogil=True, error_model="numpy")(function)
+        # One that was compiled for types of the user's choice takes no others; the call below finds what fits.
+        with contextlib.suppress(RuntimeError):
+            jitted.compile(_ARGUMENTS)
+        if _ARGUMENTS in jitted.overloads:
+            _check_value(name, jitted.overloads[_ARGUMENTS].signature.return_type)
 
         @cfunc(_NATIVE)
         def native(y, x, n, m, weights, params, size):
@@ -325,12 +332,29 @@ def _compiled(function: Callable[..., float]) -> tuple[Any, Any]:
             return value if value < np.inf else -np.inf
 
         return jitted, native
-    except (NumbaError, TypeError) as error:  # a TypeError where the number of arguments is wrong
-        reason = " ".join(str(error).split())[:300]
+    # A TypeError where the number of arguments is wrong, or what is given is callable but no function.
+    except (NumbaError, UnsupportedBytecodeError, TypeError) as error:
         raise InputError(
-            f"Numba cannot compile the likelihood {getattr(function, '__name__', '')!r} as a function of (y, X, "
-            f"weights, params) that returns a float: {reason}"
+            f"Numba cannot compile the likelihood {name!r} as a function of (y, X, weights, params) that returns a "
+            f"float: {_reason(error)}; mend it, or score models from Python by a BatchLikelihood."
         ) from error
+
+
+def _check_value(name: str, kind: Any) -> None:
+    """Refuse a function whose value is not one real number."""
+    if not isinstance(kind, types.Float | types.Integer | types.Boolean):
+        raise InputError(
+            f"the likelihood {name!r} returns a value of Numba's type {kind}, and a log marginal likelihood is one "
+            "number; return a float."
+        )
+
+
+def _reason(error: Exception) -> str:
+    """What Numba has to say, without where in its own works it came to say it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("Failed in nopython mode pipeline")] or lines
+    end = next((i for i, line in enumerate(told) if i and line.startswith(("File", "There are", "During"))), len(told))
+    return textwrap.shorten(" ".join(told[:end]), 240, placeholder=" ...").rstrip(".")
 
 
 def own_glm(

@@ -12,6 +12,8 @@ BINOMIAL, POISSON, GAMMA, OWN = 1, 2, 3, 4
 LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 
 TINY = 1e-300
+# Slot of GlmWork.num: whether the information that Jeffreys' prior is made of is wanted, the expected one.
+EXPECTED = 3
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer
 
 
@@ -113,12 +115,30 @@ def _log_rows(glm, work, first, m):
 
 
 @kernel
+def _probit_bend(t, mills):
+    """Minus the second derivative of log Phi(t), given its first: positive, and close to one far on the left."""
+    return mills * (mills + t) if t > -30.0 else 1.0 - 1.0 / (t * t)
+
+
+@kernel
+def _cloglog_bend(hazard, slope):
+    """Minus the second derivative, by log hazard, of log(1 - exp(-hazard)), given its first: positive."""
+    if hazard < 0.01:
+        return slope * hazard * (0.5 + hazard * (1.0 / 12.0 - hazard * hazard / 720.0))
+    return slope * (slope + hazard - 1.0)
+
+
+@kernel
 def _other_rows(glm, work, first, m):
-    """Links without a fast way: probit and complementary log-log of binomial, inverse of gamma responses."""
+    """Links without a fast way: probit and complementary log-log of binomial, inverse of gamma responses.
+
+    The information is the observed one, as for the other links: scoring by the expected one converges linearly, at a
+    pace that may pass for that of rows which move off.
+    """
     y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
     total = 0.0
     for r in range(m):
-        w, target, t = weight[first + r], y[first + r], eta[r]
+        w, target, t, hazard = weight[first + r], y[first + r], eta[r], 0.0
         if glm.link == INVERSE:
             if not t > 0.0:
                 return -np.inf
@@ -140,8 +160,13 @@ def _other_rows(glm, work, first, m):
             return -np.inf
         upper, lower = max(upper, TINY), max(lower, TINY)
         score[r] = w * density * (target / upper - (1.0 - target) / lower)
-        # The expected information, which is positive whatever the response.
-        info[r] = w * density * (density / (upper * lower))
+        if work.num[EXPECTED]:
+            info[r] = w * density * (density / (upper * lower))
+        elif glm.link == PROBIT:
+            bend = target * _probit_bend(t, density / upper) + (1.0 - target) * _probit_bend(-t, density / lower)
+            info[r] = w * bend
+        else:
+            info[r] = w * (target * _cloglog_bend(hazard, density / upper) + (1.0 - target) * hazard)
         total += w * (target * math.log(upper) + (1.0 - target) * math.log(lower))
     return total
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from modejump.errors import InputError
 from modejump.plots.style import ACCENT, GREY, STRONG, axes_or_new, tidy
 
 
-def plot_prediction(estimator: Any, X: Any, y: Any, *, level: float = 0.9, log: bool = False, ax: Any = None) -> Any:
+def plot_prediction(
+    estimator: Any, X: Any, y: Any, *, level: float = 0.9, log: bool = False, offset: Any = None, ax: Any = None
+) -> Any:
     """Draw observations against their predictions, with prediction intervals; those outside stand out.
 
     Parameters
@@ -23,6 +26,8 @@ def plot_prediction(estimator: Any, X: Any, y: Any, *, level: float = 0.9, log: 
     log : bool
         Whether both axes are logarithmic. Rows whose prediction or observation is not positive are left out, and
         intervals that reach below zero are cut at the edge.
+    offset : array of shape (rows,), optional
+        Offset of the rows; needed where the fit had one.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -30,7 +35,12 @@ def plot_prediction(estimator: Any, X: Any, y: Any, *, level: float = 0.9, log: 
     -------
     matplotlib Axes
     """
-    predicted = estimator.predict(X, interval=level)
+    if hasattr(estimator, "predict_proba"):
+        raise InputError(
+            "classes are not observed on the scale of their probabilities; plot a regressor's predictions."
+        )
+    more = {} if offset is None else {"offset": offset}
+    predicted = estimator.predict(X, interval=level, **more)
     mean, lower, upper = (predicted[name].to_numpy() for name in ("mean", "lower", "upper"))
     observed = np.asarray(y, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
@@ -45,10 +55,11 @@ def plot_prediction(estimator: Any, X: Any, y: Any, *, level: float = 0.9, log: 
     ax.plot(ends, ends, color=GREY, linewidth=0.8, zorder=0)
     for which, colour, label in ((inside, STRONG, f"inside its {level:.0%} interval"), (~inside, ACCENT, "outside")):
         if which.any():
-            error = np.abs(np.vstack([mean - lower, upper - mean])[:, which])
-            ax.errorbar(
-                mean[which], observed[which], xerr=error, fmt="o", markersize=3.5, color=colour, ecolor=colour,
-                elinewidth=0.9, alpha=0.75, markeredgewidth=0, label=f"{label} ({which.sum()})",
+            # Not error bars: the mean of a skew distribution may lie outside of its interval.
+            ax.hlines(observed[which], lower[which], upper[which], color=colour, linewidth=0.9, alpha=0.75)
+            ax.plot(
+                mean[which], observed[which], "o", markersize=3.5, color=colour, alpha=0.75, markeredgewidth=0,
+                label=f"{label} ({which.sum()})",
             )  # fmt: skip
     ax.set_xlabel("predicted")
     ax.set_ylabel("observed")

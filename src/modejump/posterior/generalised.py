@@ -23,6 +23,7 @@ from scipy.linalg import solve_triangular
 
 from modejump.errors import InputError
 from modejump.likelihoods.shrinkage import UNSHRUNK
+from modejump.posterior.chances import mean_chances, table_of
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.laplace import LaplaceFit, LaplaceFits, shrinkage_rule, unpacked_fits
 from modejump.posterior.mixture import make_tails, normal_quantiles
@@ -50,8 +51,8 @@ _ROWS = 2**11
 _FACTORS = 2**25
 # A predictor without any uncertainty (no base, all else shrunk to nothing) has this standard deviation instead.
 _LEAST_SCALE = 1e-9
-# Probabilities of classes are 0 and 1 beyond these predictors, and counts are none and without number.
-_FLAT = {"binomial": (-40.0, 40.0), "poisson": (-40.0, 80.0)}
+# Counts are none below this predictor, and without number above.
+_FLAT = {"poisson": (-40.0, 80.0)}
 
 
 class Shrinkage(NamedTuple):
@@ -187,10 +188,10 @@ class GlmPredictor:
                 with np.errstate(over="ignore"):
                     out[rows] = (mixture.weight * np.exp(mixture.loc + 0.5 * mixture.scale**2)).sum(axis=1)
             else:
-                rule = self._rule(mixture)
-                out[rows] = rule.average(self.problem.family.mean(rule.node)[:, None])
-        # The sum of weights is one up to rounding.
-        return np.minimum(out, 1.0) if self.problem.family.name == "binomial" else out
+                mean_chances(
+                    mixture.loc, mixture.scale, mixture.weight, table_of(self.problem.family.link_code), out[rows]
+                )
+        return out
 
     def std(self, new: NewRows) -> np.ndarray:
         """Predictive standard deviation of the response; of 0 and 1 for a binomial one."""
@@ -300,12 +301,12 @@ class GlmPredictor:
         s = self.shrinkage.value
         fixed, slope, fixed_variance, variance_slope = np.repeat(parts, counts, axis=2)
         loc = offset[:, None] + fixed + s * slope
-        variance = np.maximum((fixed_variance + s * variance_slope) * self.shrinkage.wider, _LEAST_SCALE**2)
+        variance = (fixed_variance + s * variance_slope) * self.shrinkage.wider
         weight = np.repeat(self.models.weight, counts) * self.shrinkage.weight
         shares = np.ascontiguousarray(np.broadcast_to(weight, loc.shape))
         if self.problem.family.link == "inverse":
             loc, variance, shares = _reciprocal(loc, variance, shares, first)
-        return Mixture(loc, np.sqrt(variance), shares, self.shrinkage.shape)
+        return Mixture(loc, np.sqrt(np.maximum(variance, _LEAST_SCALE**2)), shares, self.shrinkage.shape)
 
     def coefficient_moments(self) -> CoefficientMoments:
         """Means and variances of the coefficients of the base and of the candidates, on their original scale."""
@@ -366,7 +367,7 @@ def _reciprocal(
             "there; predict within the range of the data, or fit with the log link."
         )
     safe = np.where(positive, loc, 1.0)
-    log_variance = np.maximum(np.log1p(variance / safe**2), _LEAST_SCALE**2)
+    log_variance = np.log1p(variance / safe**2)
     return 0.5 * log_variance - np.log(safe), log_variance, weight / total[:, None]
 
 

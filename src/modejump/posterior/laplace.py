@@ -80,7 +80,7 @@ def _fitted(problem: Problem, work: GlmWork, columns: np.ndarray) -> float:
     """Log marginal likelihood of the model with these columns, by the rules of the samplers; the fit is in ``work``.
 
     A fit ends as soon as the likelihood is good enough for the samplers. Fits that start at the last one's end bring
-    the estimate to more digits, and the information to the estimate: links without Newton's own information need some.
+    the estimate to more digits, and the information to the estimate.
     Under Jeffreys' prior the mode of the posterior stands for the estimate, which need not exist.
     """
     data = problem.data

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from modejump.likelihoods.batch import BatchLikelihood
 from modejump.likelihoods.glm import new_glm_work, with_order
 from modejump.likelihoods.threads import is_long
 from modejump.problem import Problem, ProblemData
+from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, whole_number
 from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.snapshot import Reader, Snapshot, under
 
 MAX_TERMS = 30
 # Subtrees of at most this many terms are one task.
@@ -27,7 +30,12 @@ Progress = Callable[[float, float, str], None]
 
 
 def enumerate_models(
-    problem: Problem, *, top: int = 10_000, workers: int = 1, progress: Progress | None = None
+    problem: Problem,
+    *,
+    top: int = 10_000,
+    workers: int = 1,
+    progress: Progress | None = None,
+    checkpoint: NoCheckpoint | None = None,
 ) -> SamplerResult:
     """Evaluate all models of a problem of up to 30 terms.
 
@@ -41,6 +49,8 @@ def enumerate_models(
         Threads; the result is the same for any number.
     progress : callable, optional
         Called with (done, total, note) as tasks finish.
+    checkpoint : Checkpoint, optional
+        Keeps what finished tasks gave, and goes on from what it finds.
     """
     k = problem.n_terms
     if k > MAX_TERMS:
@@ -50,17 +60,20 @@ def enumerate_models(
     for name, value in (("top", top), ("workers", workers)):
         if value < 1:
             raise InputError(f"{name} is {value}; give at least 1.")
+    checkpoint = checkpoint or NoCheckpoint()
     data, order = _parents_first(problem.data)
     split = max(0, min(k - _task_terms(data), 12))
-    keep = min(top, 2 ** min(k, 40))
+    finished = _Finished(1 << split, k, min(top, 2 ** min(k, 40)))
+    before = resumed_seconds(checkpoint.saved, "enumerate")
+    if checkpoint.saved is not None:
+        finished.restore(checkpoint.saved)
     if isinstance(problem.family, BatchLikelihood):
         problem.family.score_all(workers=workers)
     # Compile first, so that no clock counts it: no model is as small as this.
     _visit(data, 0, 0, -1, new_tally(k, 1))
-    started = time.perf_counter()
-    tallies, best = _run_tasks(data, split, keep, workers, progress)
-    seconds = time.perf_counter() - started
-    return _result(tallies, best, order, seconds)
+    started = time.perf_counter() - before
+    _run_tasks(data, split, finished, workers, progress, _Keeper(checkpoint, finished, started))
+    return _result(finished, order, time.perf_counter() - started)
 
 
 def _task_terms(data: ProblemData) -> int:
@@ -81,56 +94,116 @@ def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Ta
         traverse(data, pattern, split, max_size, new_stack(k, p), tally)
 
 
-class _Best:
-    """The best models of the tasks so far, best first, so that thousands of tasks stay small."""
+class _Finished:
+    """What the tasks have given that are finished, the first so many: their sums one by one, the best models of all.
 
-    def __init__(self, keep: int) -> None:
-        self.keep = keep
-        self.value = np.empty(0)
-        self.model = np.empty(0, np.uint64)
+    The sums are added up at the end, in the order of the tasks, so that no answer depends on who made them, or when.
+    """
 
-    def take(self, tally: Tally) -> Tally:
-        """Take a task's best models over; the task without them."""
+    def __init__(self, tasks: int, terms: int, keep: int) -> None:
+        self.tasks, self.terms, self.keep = tasks, terms, keep
+        self.inclusion = np.zeros((tasks, terms))
+        self.sizes = np.zeros((tasks, terms + 1))
+        self.total = np.zeros((tasks, 3))
+        # How many, and their best models, best first, so that thousands of tasks stay small.
+        self.state = (0, np.empty(0), np.empty(0, np.uint64))
+
+    @property
+    def count(self) -> int:
+        """How many tasks are finished."""
+        return self.state[0]
+
+    def take(self, tally: Tally) -> None:
+        """Take over what the next task gave."""
+        count, best, models = self.state
+        self.inclusion[count], self.sizes[count], self.total[count] = tally.inclusion, tally.sizes, tally.total
         value, model = tally.top_value[: tally.top_num[0]], tally.top_model[: tally.top_num[0]]
-        if len(self.value) == self.keep:
-            chosen = value >= self.value[-1]
+        if len(best) == self.keep:
+            chosen = value >= best[-1]
             value, model = value[chosen], model[chosen]
-        value, model = np.concatenate([self.value, value]), np.concatenate([self.model, model])
+        value, model = np.concatenate([best, value]), np.concatenate([models, model])
         order = np.lexsort((model, -value))[: self.keep]
-        self.value, self.model = value[order], model[order]
-        return tally._replace(top_value=np.empty(0), top_model=np.empty(0, np.uint64))
+        # At once: an interrupt finds the task counted as a whole, or not at all.
+        self.state = (count + 1, value[order], model[order])
+
+    def snapshot(self) -> tuple[int, Snapshot]:
+        """How many tasks are finished, and what they gave; nothing of it changes any more."""
+        count, value, model = self.state
+        sums = {name: getattr(self, name)[:count] for name in ("inclusion", "sizes", "total")}
+        return count, under("tasks", sums) | under("best", {"value": value, "model": model})
+
+    def restore(self, saved: Saved) -> None:
+        """Take over what the tasks of an earlier run gave."""
+        whole_number(saved, "tasks", self.tasks, self.tasks + 1)
+        count = whole_number(saved, "finished", 0, self.tasks + 1)
+        sums, best = (Reader(saved.arrays).under(name) for name in ("tasks", "best"))
+        positive, numbers = (0.0, np.inf), (-np.inf, np.inf)
+        self.inclusion[:count] = sums.array("inclusion", np.float64, (count, self.terms), positive)
+        self.sizes[:count] = sums.array("sizes", np.float64, (count, self.terms + 1), positive)
+        self.total[:count] = sums.array("total", np.float64, (count, 3), numbers)
+        met = float(self.total[:count, 1].sum())
+        sums.need(0.0 <= met <= 2.0**self.terms, "total")
+        kept = int(min(self.keep, met))
+        value = best.array("value", np.float64, (kept,), numbers)
+        best.need((np.diff(value) <= 0.0).all(), "value")
+        self.state = (count, value, best.array("model", np.uint64, (kept,), (0, 1 << self.terms)))
+
+
+class _Keeper:
+    """Writes down what finished tasks gave, now and then."""
+
+    def __init__(self, checkpoint: NoCheckpoint, finished: _Finished, started: float) -> None:
+        self.checkpoint, self.finished, self.started = checkpoint, finished, started
+
+    def keep(self) -> None:
+        """A checkpoint, where it is time for one."""
+        if self.checkpoint.due():
+            self.save()
+
+    def save(self) -> None:
+        """A checkpoint."""
+        count, arrays = self.finished.snapshot()
+        state = {"algorithm": "enumerate", "phase": "enumeration", "tasks": self.finished.tasks, "finished": count}
+        self.checkpoint.save(state | {"spent": time.perf_counter() - self.started}, arrays)
 
 
 def _run_tasks(
-    data: ProblemData, split: int, keep: int, workers: int, progress: Progress | None
-) -> tuple[list[Tally], _Best]:
-    k = len(data.first) - 1
-    finite = np.flatnonzero(np.isfinite(data.prior.log_size))
-    max_size = int(finite[-1]) if len(finite) else 0
-    n_tasks = 1 << split
+    data: ProblemData, split: int, finished: _Finished, workers: int, progress: Progress | None, keeper: _Keeper
+) -> None:
+    """Run the tasks that are missing."""
+    k, n_tasks = len(data.first) - 1, finished.tasks
+    sizes = np.flatnonzero(np.isfinite(data.prior.log_size))
+    max_size = int(sizes[-1]) if len(sizes) else 0
 
     def task(pattern: int) -> Tally:
-        tally = new_tally(k, keep)
+        tally = new_tally(k, finished.keep)
         _visit(data, pattern, split, max_size, tally)
         return tally
 
-    tallies: list[Tally] = []
-    best = _Best(keep)
-
-    def collect(results: Iterable[Tally]) -> None:
-        for tally in results:
-            tallies.append(best.take(tally))
-            if progress:
-                progress(len(tallies), n_tasks, "enumerating")
-
-    if workers <= 1 or n_tasks == 1:
-        collect(map(task, range(n_tasks)))
-    else:
+    def results() -> Generator[Tally, None, None]:
+        if workers <= 1 or n_tasks == 1:
+            yield from map(task, range(finished.count, n_tasks))
+            return
         with ThreadPoolExecutor(workers) as pool:
             # A few tasks at a time, or finished ones would wait in memory.
-            for start in range(0, n_tasks, 4 * workers):
-                collect(pool.map(task, range(start, min(n_tasks, start + 4 * workers))))
-    return tallies, best
+            for start in range(finished.count, n_tasks, 4 * workers):
+                yield from pool.map(task, range(start, min(n_tasks, start + 4 * workers)))
+
+    try:
+        with closing(results()) as tallies:
+            for tally in tallies:
+                finished.take(tally)
+                if progress:
+                    progress(finished.count, n_tasks, "enumerating")
+                keeper.keep()
+    except KeyboardInterrupt:
+        # No task that is finished has to be run again.
+        keeper.checkpoint.close()
+        if finished.count:
+            keeper.save()
+        raise
+    finally:
+        keeper.checkpoint.close()
 
 
 def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
@@ -178,22 +251,23 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
     ), order
 
 
-def _result(tallies: list[Tally], best: _Best, order: np.ndarray, seconds: float) -> SamplerResult:
+def _result(finished: _Finished, order: np.ndarray, seconds: float) -> SamplerResult:
     k = len(order)
-    reference = max(float(t.total[2]) for t in tallies)
-    scale = [float(np.exp(t.total[2] - reference)) for t in tallies]
-    total = sum(s * float(t.total[0]) for s, t in zip(scale, tallies, strict=True))
+    reference = float(finished.total[:, 2].max())
+    scale = np.exp(finished.total[:, 2] - reference)[:, None]
+    total = sum((scale[:, 0] * finished.total[:, 0]).tolist())
     inclusion = np.empty(k)
-    inclusion[order] = np.sum([s * t.inclusion for s, t in zip(scale, tallies, strict=True)], axis=0) / total
-    value, model = best.value, _restore_bits(best.model, order)
+    inclusion[order] = (scale * finished.inclusion).sum(axis=0) / total
+    _, value, model = finished.state
+    model = _restore_bits(model, order)
     return SamplerResult(
         algorithm="enumerate",
         exact=True,
         models=ModelTable(model[:, None], value, np.zeros(len(value), np.int64), np.arange(len(value))),
-        n_models=int(np.sum([t.total[1] for t in tallies])),
+        n_models=int(finished.total[:, 1].sum()),
         log_evidence=float(reference + np.log(total)),
         renormalised=np.minimum(inclusion, 1.0),
-        size_distribution=np.sum([s * t.sizes for s, t in zip(scale, tallies, strict=True)], axis=0) / total,
+        size_distribution=(scale * finished.sizes).sum(axis=0) / total,
         seconds=seconds,
     )
 

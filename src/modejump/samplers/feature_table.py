@@ -98,6 +98,11 @@ class FeatureProblem:
         # A square of a root is not the number itself, and a function of the user's own is told that.
         return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
 
+    @property
+    def offset(self) -> np.ndarray | None:
+        """The known part of the linear predictor; None where there is none."""
+        return self.base_model.offset if self.base_model.offset.any() else None
+
     def covariates(self) -> list[Feature]:
         """The columns that vary, as features."""
         varies = np.ptp(self.x, axis=1) > 0.0

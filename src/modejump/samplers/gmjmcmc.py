@@ -19,7 +19,7 @@ from modejump.likelihoods.own import Own, RawTable
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import UniformPrior
-from modejump.problem import checked_arrays, fitted_base, new_glm, own_base, project_base
+from modejump.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
 from modejump.samplers.budget import Budget
 from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
 from modejump.samplers.crew import Crew
@@ -69,6 +69,7 @@ def feature_problem(
     intercept: bool = True,
     family: str | Family = "gaussian",
     link: str | None = None,
+    offset: np.ndarray | None = None,
 ) -> FeatureProblem:
     """Check the data and make a problem over a space of features.
 
@@ -95,23 +96,27 @@ def feature_problem(
         features, and takes no projections.
     link : str, optional
         Link function; default the family's first.
+    offset : ndarray of shape (n,), optional
+        Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
     """
     family = resolve_family(family, link)
-    family.check_rows(weights, None)
-    x, y, w = checked_arrays(x, y, weights)
+    family.check_rows(weights, offset)
+    x, y, w, known = kept_rows(x, y, weights, checked_offset(offset, family, y))
     if x.shape[1] == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
     if len(names) != x.shape[1] or len(set(names)) < len(names):
         raise InputError(f"X has {x.shape[1]} columns and names are {', '.join(names)}; give each column its own name.")
     base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
     root = np.sqrt(w)
-    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base)
+    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.name == "gaussian")
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
     n = float(w.sum())
-    family, base_model = _base_model(family, tuple(names), x, y, w, base, prior, base_rss, space.projection > 0.0)
+    family, base_model = _base_model(
+        family, tuple(names), x, y, w, known, base, prior, base_rss, space.projection > 0.0
+    )
     return FeatureProblem(
         tuple(names),
         # Arrays that may not be written to would be another type to compiled code.
@@ -137,6 +142,7 @@ def _base_model(
     x: np.ndarray,
     y: np.ndarray,
     w: np.ndarray,
+    offset: np.ndarray,
     base: np.ndarray,
     prior: CoefPrior,
     base_rss: float,
@@ -155,7 +161,7 @@ def _base_model(
         raw = RawTable(names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, flat)
         return own_base(family.bind_features(raw, projections))
     par = prior.parameters(n, base_rss)
-    glm = new_glm(family, y, w, np.zeros(len(y)), base, np.zeros((0, len(y))))
+    glm = new_glm(family, y, w, offset, base, np.zeros((0, len(y))))
     return family, fitted_base(family, glm, prior.code, par, n)
 
 

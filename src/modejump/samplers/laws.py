@@ -165,6 +165,7 @@ class _InMemory:
             model_prior=prior,
             intercept=problem.basis.shape[0] > 0,
             family=problem.family,
+            offset=problem.offset,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,8 @@ WARMUP_ROUNDS = 8
 WARMUP_SHARE = 0.2
 # What warm-up learns about the moves.
 _LEARNT = ("cumulative", "threshold", "alias", "surrogate")
+# Name of the scout that is under way in a checkpoint.
+_SCOUT = "scout"
 
 
 def mjmcmc(
@@ -141,23 +144,19 @@ class _Driver:
 
     def _warm_up(self, moves: Moves, begun: float) -> tuple[Moves, float]:
         """Scout, then learn the flip weights from all chains together, round by round, and freeze them."""
-        if self.checkpoint.saved is not None:
-            moves, learnt, done = self._resume(moves, self.checkpoint.saved)
+        saved = self.checkpoint.saved
+        if saved is not None and saved.state.get("phase") != _SCOUT:
+            moves, learnt, done = self._resume(moves, saved, begun)
             if done is None:
-                return moves, begun + Reader(self.checkpoint.saved.arrays).number("warmed")
+                return moves, begun + Reader(saved.arrays).number("warmed")
         elif self.budget.warmup == 0:
             return self._judged(moves, None), time.perf_counter()
         else:
-            self.scouting = self._new_scout()
-            if self._may_wait():
-                self.scouting.begin()
-            else:
-                self.scouting.finish()
+            scouted = self._scout(begun, saved)
             moves = self._judged(moves, None)
             # The scout's estimate counts as one round.
-            learnt, done = renormalised_inclusion(self.scouting.store, self.problem.n_terms, self.crew.hands), 0
-        if self.scouting is not None and not self.crew.overlaps(len(self.runners)):
-            self.scouting.finish()
+            learnt, done = renormalised_inclusion(scouted, self.problem.n_terms, self.crew.hands), 0
+        self._scout_first(partial(self._keep_round, moves, begun, done, learnt))
         seconds = self.budget.seconds
         per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
         for i in range(done, WARMUP_ROUNDS):
@@ -174,14 +173,35 @@ class _Driver:
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             if self.progress:
                 self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
-            self._keep(moves, begun, {"round": i + 1}, {"learnt": learnt, "fits": np.array(self.fits)})
+            self._keep_round(moves, begun, i + 1, learnt)
         moves = self._judged(self._adapted(moves, learnt), self.fits)
         for r in self.runners:
             r.forget_warmup()
         return moves, time.perf_counter()
 
-    def _new_scout(self) -> Scouting:
-        return Scouting(self.problem, self.budget, len(self.runners), self.crew.hands.count)
+    def _new_scout(self, begun: float) -> Scouting:
+        return Scouting(self.problem, self.budget, len(self.runners), self.crew.hands.count, begun)
+
+    def _scout(self, begun: float, saved: Saved | None) -> ModelStore:
+        """Meet the models that warm-up learns from."""
+        self.scouting = scouting = self._new_scout(begun)
+        if saved is not None:
+            scouting.restore(part_of(saved.arrays, _SCOUT))
+        elif self._may_wait():
+            scouting.begin()
+            return scouting.store
+
+        def keep() -> None:
+            if self.checkpoint.due():
+                state = {"algorithm": "mjmcmc", "phase": _SCOUT, "spent": time.perf_counter() - begun}
+                self.checkpoint.save(state, under(_SCOUT, scouting.snapshot()))
+
+        return scouting.finish(keep)
+
+    def _scout_first(self, keep: Callable[[], None]) -> None:
+        """Bring the scout to its end where nobody can go on with it while the chains run."""
+        if self.scouting is not None and not self.crew.overlaps(len(self.runners)):
+            self.scouting.finish(keep)
 
     def _may_wait(self) -> bool:
         """Whether the scout may go on while the chains sample: nobody asks for its best model, or for its time."""
@@ -203,16 +223,21 @@ class _Driver:
         if not self.checkpoint.due():
             return
         flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
-        under_way = self.scouting is not None and not self.scouting.done
-        if self.scouted is not None and not under_way:
+        state |= {"scouting": self.scouting is not None and not self.scouting.done}
+        if self.scouting is not None and not self.scouting.done:
+            flat |= under(_SCOUT, self.scouting.snapshot())
+        elif self.scouted is not None:
             flat |= under("scouted", store_arrays(self.scouted))
         for i, snapshot in enumerate(self.crew.snapshots(self.runners)):
             flat |= under(f"chain-{i}", snapshot)
-        state |= {"scouting": under_way}
         state |= {"algorithm": "mjmcmc", "spent": time.perf_counter() - begun, "warmup_steps": self.warmup_steps}
         self.checkpoint.save(state, flat)
 
-    def _resume(self, moves: Moves, saved: Saved) -> tuple[Moves, np.ndarray, int | None]:
+    def _keep_round(self, moves: Moves, begun: float, done: int, learnt: np.ndarray) -> None:
+        """A checkpoint after so many rounds of warm-up, where it is time for one."""
+        self._keep(moves, begun, {"round": done}, {"learnt": learnt, "fits": np.array(self.fits)})
+
+    def _resume(self, moves: Moves, saved: Saved, begun: float) -> tuple[Moves, np.ndarray, int | None]:
         """All chains as they were; what was learnt, and after how many rounds, None after all of them."""
         reader, terms = Reader(saved.arrays), self.problem.n_terms
         for i, runner in enumerate(self.runners):
@@ -221,8 +246,8 @@ class _Driver:
         if "scouted/num" in reader:
             self.resumed = read_store(reader.under("scouted"), terms, MOST_CAPACITY)
         elif saved.state.get("scouting") is True:
-            # It begins anew.
-            self.scouting = self._new_scout()
+            self.scouting = self._new_scout(begun)
+            self.scouting.restore(part_of(saved.arrays, _SCOUT))
         self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
         alias = reader.like("alias", moves.alias, (0, terms))
         cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
@@ -253,9 +278,10 @@ class _Driver:
             self.runners, run, self.progress, WARMUP_SHARE, keep=keep, best=self._best_model, target=target,
             pace=self.crew.pace,
         )  # fmt: skip
+        self._scout_first(keep)
         self.notes += schedule.sample(self.budget, begun)
         if self.scouting is not None:
-            self.scouting.finish()
+            self.scouting.finish(keep)
 
     def _best_model(self) -> str:
         """Terms of the best model so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, resize
 from modejump.problem import Problem
 from modejump.samplers.budget import DEFAULT_STEPS, Budget
 from modejump.samplers.runner import answer, may_ask, new_chain, with_more_room
+from modejump.samplers.snapshot import Reader, Snapshot, place_arrays, read_place
 
 # The scout evaluates at most so many models,
 MOST_MODELS = 2**20
@@ -22,8 +24,9 @@ TIME_SHARE = 0.1
 _FIRST_PIECE = 4096
 # Of a scout that goes on while the chains sample, this part is done before, for warm-up to learn from;
 FIRST_PART = 8
-# then it is made in pieces of about so many seconds.
+# then it is made in pieces of about so many seconds, and of so many where nobody waits for it.
 PIECE_SECONDS = 0.005
+LONG_PIECE_SECONDS = 0.2
 
 
 def prime_scout(problem: Problem) -> None:
@@ -48,22 +51,26 @@ class Scouting:
         How many chains will follow.
     threads : int
         Threads that share the rows of a long table; the result is the same for any number.
+    begun : float, optional
+        When a budget in seconds began; now by default.
     """
 
-    def __init__(self, problem: Problem, budget: Budget, chains: int, threads: int = 1) -> None:
+    def __init__(
+        self, problem: Problem, budget: Budget, chains: int, threads: int = 1, begun: float | None = None
+    ) -> None:
         self.problem, self.threads = problem, threads
         self.chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
         words = self.chain.store.words.shape[1]
         self.wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
         self.until = np.inf
         if budget.seconds is not None:
-            self.until = time.perf_counter() + TIME_SHARE * budget.seconds
+            self.until = (time.perf_counter() if begun is None else begun) + TIME_SHARE * budget.seconds
         else:
             # Most runs to a precision end long before their cap.
             planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
             self.wanted = min(self.wanted, planned * chains // STEPS_PER_MODEL)
         self.done = False
-        self._more = 1024
+        self._more = 64
         self._start = np.zeros(problem.n_terms, np.uint8)
         self._heap, self._heap_size = np.zeros(_FIRST_PIECE, np.int64), np.zeros(2, np.int64)
 
@@ -95,18 +102,46 @@ class Scouting:
         """The part that warm-up learns from."""
         self.expand(max(self.wanted // FIRST_PART, _FIRST_PIECE))
 
-    def go_on(self) -> None:
+    def go_on(self, seconds: float = PIECE_SECONDS) -> None:
         """A short piece; how short it is changes nothing but who waits for it."""
         began = time.perf_counter()
         self.expand(self._more)
         took = time.perf_counter() - began
-        if took < PIECE_SECONDS / 2:
+        if took < seconds / 2:
             self._more *= 2
-        elif took > 2 * PIECE_SECONDS:
-            self._more = max(self._more // 2, 64)
+        elif took > 2 * seconds:
+            self._more = max(self._more // 2, 1)
 
-    def finish(self) -> ModelStore:
-        """Go on to the end; all models met."""
+    def finish(self, keep: Callable[[], None] | None = None) -> ModelStore:
+        """Go on to the end; all models met.
+
+        Parameters
+        ----------
+        keep : callable, optional
+            Called between two pieces, which are short then.
+        """
         while not self.done:
-            self.expand(max(int(self.store.num[COUNT]), _FIRST_PIECE))
+            if keep is None:
+                self.expand(max(int(self.store.num[COUNT]), _FIRST_PIECE))
+            else:
+                self.go_on(LONG_PIECE_SECONDS)
+                keep()
         return self.store
+
+    def snapshot(self) -> Snapshot:
+        """The expansion between two pieces."""
+        heap = {"heap": self._heap[: self._heap_size[0]].copy(), "heap_size": self._heap_size.copy()}
+        return place_arrays(self.chain) | heap | {"done": np.array(self.done)}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from where the expansion of the same problem was when the snapshot was taken."""
+        reader, chain = Reader(snapshot), self.chain
+        most_room = len(chain.state.slot) + chain.work.products.shape[0]
+        self.chain = read_place(reader, chain, self.problem.data.glm, max(self.wanted, _FIRST_PIECE), most_room)
+        count = int(self.store.num[COUNT])
+        self._heap_size = reader.array("heap_size", np.int64, (2,), (0, count + 1))
+        # As long as the store, so that whatever is met has a place in it.
+        self._heap = np.zeros(len(self.store.log_posterior), np.int64)
+        size = int(self._heap_size[0])
+        self._heap[:size] = reader.array("heap", np.int64, (size,), (0, max(count, 1)))
+        self.done = bool(reader.array("done", np.bool_, ()))

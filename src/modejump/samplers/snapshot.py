@@ -75,7 +75,7 @@ class Reader:
     def refuse(self, name: str) -> InputError:
         """The error for an array that is not what it should be."""
         return InputError(
-            f"the stored state of a chain is damaged: {self.prefix}{name} does not fit its problem; begin the run anew."
+            f"the stored state of the run is damaged: {self.prefix}{name} does not fit its problem; begin the run anew."
         )
 
     def need(self, truth: Any, name: str) -> None:
@@ -203,15 +203,18 @@ def fill_work(reader: Reader, work: Work, columns: int) -> None:
     fitted.need(0 <= work.glm.num[0] <= len(work.glm.last), "num")
 
 
-def chain_arrays(chain: Chain) -> Snapshot:
-    """A chain without its scratch arrays."""
+def place_arrays(chain: Chain) -> Snapshot:
+    """Where a chain is, and what it has met."""
     return (
         under("state", state_arrays(chain.state))
         | under("work", work_arrays(chain.work))
         | under("store", store_arrays(chain.store))
-        | under("record", flatten(chain.record))
-        | {"rng": chain.rng.copy()}
     )
+
+
+def chain_arrays(chain: Chain) -> Snapshot:
+    """A chain without its scratch arrays."""
+    return place_arrays(chain) | under("record", flatten(chain.record)) | {"rng": chain.rng.copy()}
 
 
 def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
@@ -228,6 +231,14 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
     most_models, most_room : int
         Bounds of the store and of the workspace.
     """
+    chain = read_place(reader, chain, glm, most_models, most_room)
+    reader.under("record").fill(chain.record)
+    fill_stream(reader, chain.rng)
+    return chain
+
+
+def read_place(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
+    """The same of what ``place_arrays`` made; record and random stream are left as they are."""
     terms, columns = len(chain.state.member), len(chain.state.slot)
     store = read_store(reader.under("store"), terms, most_models)
     state = read_state(reader.under("state"), terms, columns, most_room, int(store.num[COUNT]))
@@ -239,8 +250,6 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
             work=new_work(room, chain.work.products.shape[0], terms, glm),
         )
     fill_work(reader.under("work"), chain.work, columns)
-    reader.under("record").fill(chain.record)
-    fill_stream(reader, chain.rng)
     return chain._replace(state=state, store=store)
 
 
