@@ -229,13 +229,13 @@ def _split(names: str) -> tuple[str, ...]:
 
 
 def _status(finished: bool, out: Path | None) -> int:
-    """The exit status of a fit that may have been interrupted when there was something to show already."""
+    """The exit status of a fit; InterruptedRun where it was interrupted when there was something to show already."""
     if finished:
         return 0
     # Fits to chunks cannot go on: there is no job of theirs.
     can_go_on = out is not None and (out / "job.json").exists()
-    _complain(f"interrupted before the work was done{f'; go on with: modejump resume {out}' if can_go_on else '.'}")
-    return INTERRUPTED
+    more = f"; go on with: modejump resume {out}" if can_go_on else "."
+    raise InterruptedRun(f"interrupted before the work was done{more}")
 
 
 def _complain(text: str) -> None:
@@ -284,6 +284,7 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(str(error))
         return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:
         _complain("interrupted before the work was done.")
-        return INTERRUPTED
     return status if isinstance(status, int) else 0
