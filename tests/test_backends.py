@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +155,35 @@ def test_problem_travels_once_to_each_process(backend: str, request: pytest.Fixt
     assert (tmp_path / "died").exists()
     assert sorted(number for number, _, _ in seen) == sorted(3 * list(range(6)))
     assert len({process for _, process, _ in seen}) == len({(process, problem) for _, process, problem in seen})
+
+
+ALONE = """
+import os, sys
+import joblib, numpy as np
+sys.path.insert(0, sys.argv[1])
+import dying
+from modejump.estimators.crews import crew_for
+from modejump.problem import Problem
+x = np.random.default_rng(1).normal(size=(30, 3))
+with joblib.parallel_config(backend="loky", n_jobs=2):
+    crew = crew_for(2)
+    crew.begin(Problem.build(x, x[:, 0] ** 3))
+    workers = {process for _, (_, process, _) in crew.send(dying.die, [(0, None), (2, None)])}
+    print(crew._where.path, *workers, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_workers_end_with_the_process_that_they_work_for() -> None:
+    """Otherwise every run that is killed would leave processes with its data in memory, and a file."""
+    here = str(Path(__file__).resolve().parent)
+    # The workers hold the pipe as well: it is closed when they are gone.
+    ended = subprocess.run(
+        [sys.executable, "-c", ALONE, here], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120
+    )
+    path, *workers = ended.stdout.split()
+    assert len(workers) >= 1 and str(os.getpid()) not in workers
+    assert not Path(path).exists()
 
 
 def test_a_piece_that_always_kills_is_given_up(request: pytest.FixtureRequest) -> None:

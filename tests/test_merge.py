@@ -29,7 +29,7 @@ from modejump import (
 from modejump.cli import main
 from modejump.features.expression import Feature
 from modejump.fingerprint import fingerprint, fingerprints
-from modejump.posterior.merge import united_models
+from modejump.posterior.merge import _alike, united_models
 from modejump.posterior.posterior import Posterior
 from modejump.problem import Problem
 from modejump.samplers.diagnostics import diagnose
@@ -254,6 +254,31 @@ def test_runs_of_different_length_stand_side_by_side(data: pd.DataFrame, runs: l
     assert merged.batch_means.shape[0] == 3
     assert merged.steps == runs[0].posterior_.result.steps + longer.posterior_.result.steps
     assert any("differ in length" in note for note in merged.notes)
+
+
+@pytest.mark.parametrize(("one", "other"), [(20_000, 33_333), (20_000, 90_001), (7_777, 20_011)])
+def test_any_two_budgets_merge(data: pd.DataFrame, one: int, other: int) -> None:
+    """Batches whose lengths have nothing in common are put together where they are nearly of one length."""
+    parts = [sampled(data, s, budget=Budget(steps=n), chains=2) for s, n in ((21, one), (22, other))]
+    results = [part.posterior_.result for part in parts]
+    merged = merge(*parts).posterior_.result
+    means, length = merged.batch_means, merged.batch_length
+    assert means.shape[1] >= 8 and len(means) == 4
+    for rows, result in ((slice(0, 2), results[0]), (slice(2, 4), results[1])):
+        # Each chain's share is that of its own first steps.
+        times = round(length / result.batch_length)
+        assert 1.0 <= times * result.batch_length / length <= 1.05
+        first = result.batch_means[:, : times * means.shape[1]]
+        np.testing.assert_allclose(means[rows].mean(axis=1), first.mean(axis=1), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("lengths", [(500, 312), (50, 50), (100, 150), (46, 500), (311, 313, 997), (1, 7919)])
+def test_lengths_are_made_alike_by_short_multiples(lengths: tuple[int, ...]) -> None:
+    made = _alike(lengths)
+    assert all(m % length == 0 for m, length in zip(made, lengths, strict=True))
+    assert max(made) <= 1.05 * min(made) and max(made) <= 40 * max(lengths)
+    if lengths in ((50, 50), (100, 150)):
+        assert len(set(made)) == 1
 
 
 def test_generalised_linear_models_merge_from_files(data: pd.DataFrame, tmp_path: Path) -> None:

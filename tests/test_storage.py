@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import os
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pandas as pd
 import pytest
 from brute import brute_force, lazy_chains, small_problem
 
+from modejump import BGLMClassifier
 from modejump.errors import InputError
 from modejump.posterior import (
     Posterior,
@@ -282,10 +286,29 @@ def test_a_crash_while_writing_leaves_no_half_files(
     monkeypatch.setattr(os, "replace", fail_on_the_second)
     with pytest.raises(OSError, match="the disk is full"):
         save_run(sampled, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
-    # New arrays with the old description are told apart from a whole run.
-    with pytest.raises(InputError, match="damaged or incomplete"):
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz"]
+    # New arrays without a description are told apart from a whole run.
+    with pytest.raises(InputError, match="not a saved run"):
         load_run(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(
+    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_run(exact, tmp_path)
+    synced = []
+
+    def full(number: int) -> None:
+        synced.append(number)
+        if len(synced) == 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_run(sampled, tmp_path)
+    assert caught.value.filename == str(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    same_answers(load_run(tmp_path)[0], exact)
 
 
 def broken(path: Path, how: str) -> None:
@@ -335,6 +358,113 @@ def test_broken_runs_say_so_in_one_sentence(exact: Posterior, tmp_path: Path, ho
         load_run(tmp_path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+def forged(folder: Path, changes: dict[str, Any]) -> None:
+    """Change arrays as somebody would who knows the format; bytes stand for themselves."""
+    with np.load(folder / "posterior.npz") as file:
+        arrays = {name: file[name] for name in file.files} | changes
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            if isinstance(array, bytes):
+                content.write(array)
+            else:
+                np.lib.format.write_array(content, array, allow_pickle=False)
+            archive.writestr(f"{name}.npy", content.getvalue())
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    about["digest"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+    (folder / "posterior.npz").write_bytes(buffer.getvalue())
+    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def huge() -> bytes:
+    """The header of an array that no memory holds, and nothing behind it."""
+    header = io.BytesIO()
+    about = {"descr": "<f8", "fortran_order": False, "shape": (1 << 44,)}
+    np.lib.format.write_array_header_1_0(header, about)  # type: ignore[arg-type]
+    return header.getvalue()
+
+
+FORGERIES: dict[str, Any] = {
+    "an array that no memory holds": lambda a: {"loading": huge()},
+    "text": lambda a: {"models_log_posterior": a["models_log_posterior"].astype("U9")},
+    "models of terms beyond the last": lambda a: {"models_words": a["models_words"] | np.uint64(1 << 40)},
+    "models of too many words": lambda a: {"models_words": np.repeat(a["models_words"], 3, axis=1)},
+    "kept models of terms beyond the last": lambda a: {"bma_words": a["bma_words"] | np.uint64(1 << 63)},
+    "fewer kept models": lambda a: {"bma_words": a["bma_words"][:-1]},
+    "residuals of other models": lambda a: {"bma_resid": a["bma_resid"][:-1]},
+    "visits of other models": lambda a: {"models_visits": a["models_visits"][:-1]},
+    "columns beyond the last": lambda a: {"data_first": a["data_first"] * 1000},
+    "columns before the first": lambda a: {"data_first": a["data_first"] - 3},
+    "stretches of parents beyond the last": lambda a: {"parent_start": a["parent_start"] + 7},
+    "products of columns beyond the last": lambda a: {"gram_columns": a["gram_columns"] + 1},
+    "products of columns before the first": lambda a: {"gram_columns": a["gram_columns"] - 1},
+    "a longer base": lambda a: {"data_base": np.array(1 << 40)},
+    "more columns than there are": lambda a: {"data_max_cols": np.array(1 << 40)},
+    "another prior": lambda a: {"data_code": np.array(99)},
+    "a shorter response": lambda a: {"data_corr": a["data_corr"][:-1]},
+    "another number of terms": lambda a: {"result_renormalised": a["result_renormalised"][:-1]},
+    "a scalar": lambda a: {"scale": np.array(1.0)},
+}
+
+
+@pytest.mark.parametrize("which", FORGERIES)
+def test_forged_arrays_are_refused_before_anything_uses_them(exact: Posterior, tmp_path: Path, which: str) -> None:
+    save_run(exact, tmp_path)
+    with np.load(tmp_path / "posterior.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    forged(tmp_path, {})
+    same_answers(load_run(tmp_path)[0], exact)
+    forged(tmp_path, FORGERIES[which](arrays))
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        load_run(tmp_path)
+
+
+def test_forged_fits_of_classes_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(60, 3))
+    model = BGLMClassifier().fit(x, x[:, 0] + rng.normal(size=60) > 0)
+    for name, change in (("bma_fits_size", 1), ("bma_fits_size", 1 << 40), ("best_fits_size", -1)):
+        model.save(tmp_path)
+        with np.load(tmp_path / "posterior.npz") as file:
+            sizes = file[name]
+        forged(tmp_path, {name: sizes + change})
+        with pytest.raises(InputError, match="damaged or incomplete"):
+            load_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_description_too_deep_to_read_is_refused(exact: Posterior, tmp_path: Path, text: str) -> None:
+    save_run(exact, tmp_path)
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match="not valid JSON"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("result", {"steps": "many"}),
+        ("result", {"algorithm": 3}),
+        ("result", {"finished": "no"}),
+        ("result", {"log_evidence": None}),
+        ("result", {"chain_best": [1.0]}),
+        ("result", {"notes": [[1]]}),
+        ("problem", {"names": "abcde"}),
+        ("problem", {"always_in": [3]}),
+        ("problem", {"rows": None}),
+        ("problem", {"intercept": "yes"}),
+    ],
+)
+def test_forged_fields_are_refused(exact: Posterior, tmp_path: Path, part: str, change: dict[str, Any]) -> None:
+    save_run(exact, tmp_path)
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    about[part] |= change
+    (tmp_path / "run.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        load_run(tmp_path)
 
 
 def test_a_file_in_the_way_is_refused(exact: Posterior, tmp_path: Path) -> None:

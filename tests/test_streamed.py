@@ -329,6 +329,82 @@ def test_parquet_files_that_do_not_fit_are_refused(frame: pd.DataFrame, files: P
         modejump.scan_parquet(files, rows=0)
 
 
+def test_folders_of_parts_give_their_column(frame: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
+    data = frame.assign(group=np.arange(900) % 3)[["a", "b", "y", "group"]]
+    data["y"] += data["group"]
+    folder = tmp_path / "parts"
+    for value, part in data.groupby("group"):
+        (folder / f"group={value}").mkdir(parents=True)
+        part.drop(columns="group").to_parquet(folder / f"group={value}" / "0.parquet")
+    # What others left while they were writing is no part of the table.
+    for hidden in ("_temporary", ".trash"):
+        (folder / hidden).mkdir()
+        data.to_parquet(folder / hidden / "0.parquet")
+    source = modejump.scan_parquet(folder)
+    assert source.names == ("a", "b", "y", "group")
+    model = BGLMRegressor().fit(source, "y")
+    assert_same(BGLMRegressor().fit(data[["a", "b", "group"]], data["y"]), model, data[["a", "b", "group"]])
+    assert modejump.scan_parquet(folder, columns=["a", "y"]).names == ("a", "y")
+    np.testing.assert_array_equal(
+        np.concatenate([*source.chunks(["group"])], axis=1)[0], np.repeat([0.0, 1.0, 2.0], 300)
+    )
+    (folder / "group=0").rename(folder / "group=none")
+    with pytest.raises(InputError, match="'group' does not hold numbers"):
+        BGLMRegressor().fit(modejump.scan_parquet(folder), "y")
+    monkeypatch.chdir(tmp_path)
+    assert main("fit parts --target y --drop group --quiet --out run".split()) == 0
+    (folder / "group=none").rename(folder / "group=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(InputError, match="'group' is NaN or missing"):
+        BGLMRegressor().fit(modejump.scan_parquet(folder), "y")
+
+
+def test_labels_of_rows_are_no_covariates(frame: pd.DataFrame, tmp_path: Path) -> None:
+    data = frame[["a", "b", "y"]][frame["a"] > 0]
+    for name, saved in {"plain": data, "named": data.assign(id=np.arange(len(data)) ** 2).set_index("id")}.items():
+        saved.to_parquet(tmp_path / f"{name}.parquet")
+        source = modejump.scan_parquet(tmp_path / f"{name}.parquet")
+        assert source.names == tuple(pd.read_parquet(tmp_path / f"{name}.parquet").columns)
+        assert_same(
+            BGLMRegressor().fit(data[["a", "b"]], data["y"]), BGLMRegressor().fit(source, "y"), data[["a", "b"]]
+        )
+    assert modejump.scan_parquet(tmp_path / "named.parquet", columns=["id", "y"]).names == ("id", "y")
+    table = pq.read_table(tmp_path / "plain.parquet")
+    for strange in (b"{", b"[]", b'{"index_columns": 3}'):
+        pq.write_table(table.replace_schema_metadata({b"pandas": strange}), tmp_path / "strange.parquet")
+        assert len(modejump.scan_parquet(tmp_path / "strange.parquet").names) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("family", "poisson"), ("factors", "a"), ("formula", "y~a"), ("offset", "a")]
+)
+def test_directories_and_what_needs_the_rows_in_memory(name: str, value: str, files: Path, capsys) -> None:
+    assert main(["fit", str(files), "--target", "y", f"--{name}", value]) == 2
+    said = f"--{name} poisson does" if name == "family" else f"--{name} does"
+    assert f"{said} not go with a directory of Parquet files" in capsys.readouterr().err
+
+
+def test_new_rows_that_are_none_are_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
+    model = BGLMRegressor().fit(frame[NAMES], frame["y"])
+    frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    for call in (
+        lambda source: model.predict(source),
+        lambda source: model.predict(source, interval=0.9),
+        lambda source: model.score(source, "y"),
+    ):
+        with pytest.raises(InputError, match="no rows"):
+            call(modejump.scan_parquet(tmp_path / "none.parquet"))
+
+
+def test_chunks_that_are_frames_are_read_by_name(frame: pd.DataFrame) -> None:
+    whole = BGLMRegressor().fit(frame[NAMES], frame["y"])
+    turned = frame[[*NAMES, "y"]].iloc[:, ::-1]
+    source = modejump.scan_chunks(lambda: [turned.iloc[:400], turned.iloc[400:, ::-1]], [*NAMES, "y"])
+    assert_same(whole, BGLMRegressor().fit(source, "y"), frame[NAMES])
+    # Names of the user's own are given in the order of the columns.
+    other = frame[[*NAMES, "y"]].rename(columns=str.upper)
+    assert_same(whole, BGLMRegressor().fit(modejump.scan_chunks(lambda: [other], [*NAMES, "y"]), "y"), frame[NAMES])
+
+
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 def test_dask_frames_are_summed_where_they_are(frame: pd.DataFrame) -> None:
     dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -346,6 +422,8 @@ def test_dask_frames_are_summed_where_they_are(frame: pd.DataFrame) -> None:
         BGLMRegressor().fit(lazy.assign(t="text"), "y")
     with pytest.raises(InputError, match="needs a data frame of Dask"):
         scan_dask(frame)
+    with pytest.raises(InputError, match="two columns of the same name"):
+        BGLMRegressor().fit(dd.from_pandas(pd.concat([frame, frame[["a"]]], axis=1), npartitions=2), "y")
 
 
 # Search among features.
@@ -572,7 +650,7 @@ def test_a_fit_to_chunks_takes_the_place_of_a_run_that_was_ended(
     assert "The run is stored in" in capsys.readouterr().out
     assert {path.name for path in run.iterdir()} == {"run.json", "posterior.npz", "inclusion.csv", "models.csv"}
     assert main(["resume", str(run)]) == 2
-    assert "holds no run" in capsys.readouterr().err
+    assert "no run to go on with" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")

@@ -115,7 +115,7 @@ def fit(
         weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
         force, quiet, chunked,
     )  # fmt: skip
-    return 0 if run_fit(asked) else INTERRUPTED
+    return _status(run_fit(asked), out)
 
 
 @app.command()
@@ -132,7 +132,7 @@ def resume(
     """Go on with a run that was ended, and give the answer that it would have given."""
     from modejump.commands.resume import run_resume
 
-    return 0 if run_resume(run, jobs, backend, scheduler, checkpoint, quiet) else INTERRUPTED
+    return _status(run_resume(run, jobs, backend, scheduler, checkpoint, quiet), run)
 
 
 @app.command()
@@ -226,6 +226,16 @@ def reproduce(
 
 def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _status(finished: bool, out: Path | None) -> int:
+    """The exit status of a fit; InterruptedRun where it was interrupted when there was something to show already."""
+    if finished:
+        return 0
+    # Fits to chunks cannot go on: there is no job of theirs.
+    can_go_on = out is not None and (out / "job.json").exists()
+    more = f"; go on with: modejump resume {out}" if can_go_on else "."
+    raise InterruptedRun(f"interrupted before the work was done{more}")
 
 
 def _complain(text: str) -> None:

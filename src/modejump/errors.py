@@ -20,5 +20,9 @@ class ModejumpWarning(UserWarning):
     """A result exists but deserves distrust, for instance when two estimates of one posterior disagree."""
 
 
+class UnsavedWarning(ModejumpWarning):
+    """What a long run should have kept on the disk is not there, so that an end of the run would cost more."""
+
+
 class InterruptedRun(Exception):
     """The user wanted no more before there was anything to show; the message says how to go on."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -37,9 +37,9 @@ class Log:
         self.path = path
 
     def write(self, text: str) -> None:
-        """Add a line."""
+        """Add a line; work goes on where none can be added, on a full disk for instance."""
         moment = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-        with open(self.path, "a", encoding="utf-8") as file:
+        with suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
             file.write(f"{moment} {text}\n")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from modejump.errors import InputError
 from modejump.sources.base import ChunkSource
-from modejump.sources.parquet import is_parquet, parquet_bytes, scan_parquet
+from modejump.sources.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
 
 # Parquet files with more numbers than this are read in chunks.
 IN_MEMORY = 2**30
@@ -17,7 +17,7 @@ IN_MEMORY = 2**30
 def is_large(path: Path) -> bool:
     """Whether a path is a directory of Parquet files, or one such file with too many numbers for memory."""
     if path.is_dir():
-        return any(is_parquet(inside) for inside in path.rglob("*"))
+        return bool(parquet_files(path))
     return is_parquet(path) and parquet_bytes(path) > IN_MEMORY
 
 
@@ -40,7 +40,15 @@ def chunked_source(
         Family of the response; only Gaussian ones go with chunks.
     """
     given = [name for name, value in barred.items() if value]
-    if not asked and (given or family != "gaussian" or not path.exists() or not is_large(path)):
+    if not asked and (not path.exists() or not is_large(path)):
+        return None
+    alone = [f"--{name}" for name in given] + ([] if family == "gaussian" else [f"--family {family}"])
+    if not asked and alone:
+        if path.is_dir():
+            raise InputError(
+                f"{alone[0]} does not go with a directory of Parquet files, which is read in chunks; put the rows into "
+                "one file."
+            )
         return None
     if given:
         raise InputError(f"--{given[0]} does not go with --chunked; leave one of them out.")

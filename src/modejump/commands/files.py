@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from modejump.errors import InputError, ModejumpWarning
-from modejump.estimators.runs import unfinished
+from modejump.estimators.runs import occupied, unfinished
 
 _PARQUET = {".parquet", ".pq"}
 
@@ -79,5 +79,5 @@ def refuse_overwrite(out: Path, force: bool) -> None:
             f"the directory {out} holds a run that is not finished; go on with modejump resume {out}, or begin anew "
             "with --force."
         )
-    if out.is_dir() and any(out.iterdir()) and not force:
+    if occupied(out) and not force:
         raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")

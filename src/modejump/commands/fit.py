@@ -18,7 +18,7 @@ from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
-from modejump.errors import InputError, InterruptedRun, ModejumpWarning
+from modejump.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
@@ -72,8 +72,7 @@ def run_fit(asked: FitOptions) -> bool:
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
     frame = read_table(asked.data) if source is None else None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModejumpWarning)
+    with caught_warnings() as caught:
         if source is not None:
             target = fit_chunks(estimator, source, asked.target, asked.weights)
             if run is not None:
@@ -83,6 +82,24 @@ def run_fit(asked: FitOptions) -> bool:
                 target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
     return estimator.posterior_.result.finished
+
+
+@contextmanager
+def caught_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings of a fit, kept until its page is shown; what cannot be saved is told at once, while that helps."""
+    show_now = warnings.showwarning
+    kept: list[warnings.WarningMessage] = []
+
+    def keep(message: Any, category: Any, *where: Any, **more: Any) -> None:
+        if issubclass(category, UnsavedWarning):
+            show_now(message, category, *where, **more)
+        else:
+            kept.append(warnings.WarningMessage(message, category, *where, **more))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ModejumpWarning)
+        warnings.showwarning = keep
+        yield kept
 
 
 @contextmanager

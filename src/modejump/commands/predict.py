@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from modejump.commands.chunked import is_large
 from modejump.commands.files import need_columns, read_table, write_csv
-from modejump.errors import InputError
+from modejump.errors import InputError, ModejumpWarning
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.stored import load
 from modejump.estimators.streamed import frames
@@ -21,6 +22,12 @@ from modejump.sources.parquet import scan_parquet
 def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset: str | None, out: Path | None) -> None:
     """Predict the rows of a file and write them as CSV, to a file or to standard output."""
     estimator = load(run)
+    if not estimator.posterior_.result.finished:
+        warnings.warn(
+            f"the run in {run} was interrupted before its budget was spent; these predictions are from what there is.",
+            ModejumpWarning,
+            stacklevel=2,
+        )
     columns = estimator.table_.columns
     names = [column.name for column in columns]
     if data.exists() and is_large(data):

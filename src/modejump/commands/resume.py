@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 from rich.console import Console
 
 from modejump.commands.backend import jobs_for, working_on
-from modejump.commands.fit import progress_for, resumable, show
-from modejump.errors import ModejumpWarning
+from modejump.commands.fit import caught_warnings, progress_for, resumable, show
 from modejump.estimators.runs import resume, title_of, unfinished
 
 
@@ -18,12 +16,10 @@ def run_resume(
 ) -> bool:
     """Go on, print, and store; False where the sampler was interrupted again and what it had is shown."""
     title, finished = title_of(out), not unfinished(out)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModejumpWarning)
-        with resumable(out), working_on(backend, scheduler, jobs):
-            # Another kind of workers has its own number of them.
-            count = jobs if backend == "threads" else jobs_for(backend, jobs)
-            estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))
+    with caught_warnings() as caught, resumable(out), working_on(backend, scheduler, jobs):
+        # Another kind of workers has its own number of them.
+        count = jobs if backend == "threads" else jobs_for(backend, jobs)
+        estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))
     if finished and not quiet:
         Console().print(f"The run in {out} was finished before.", highlight=False)
     show(estimator, caught, title, out, quiet)

@@ -16,6 +16,7 @@ import os
 import pickle
 import tempfile
 import threading
+import time
 import uuid
 import warnings
 from collections import OrderedDict
@@ -41,6 +42,8 @@ DEATHS = {
     "FutureCancelledError", "RayActorError", "ActorDiedError", "ActorUnavailableError", "WorkerCrashedError",
     "NodeDiedError", "OutOfMemoryError",
 }  # fmt: skip
+# Seconds between two looks whether the process that a worker works for is still there.
+PATIENCE = 2.0
 _ALIGNED = 64
 # Of this process, as a worker: problems used last, and parcels that were brought before they were asked for.
 _known: OrderedDict[str, Any] = OrderedDict()
@@ -147,14 +150,32 @@ class Inside(NamedTuple):
 
 
 class InFile(NamedTuple):
-    """A parcel in a file of this machine."""
+    """A parcel in a file of this machine, made by the process of this number."""
 
     path: str
+    maker: int
 
     def fetch(self) -> Any:
         """The file in memory; pages are shared among processes until somebody writes to them."""
+        if os.getppid() == self.maker:
+            threading.Thread(target=_outlive_nobody, args=self, daemon=True).start()
         with open(self.path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+def _outlive_nobody(path: str, maker: int) -> None:
+    """End this process, as a worker, when the one that it works for is gone, and remove what that one cannot.
+
+    Workers wait for work for ever where nobody is left to send any, and keep the memory that they have.
+    """
+    while os.getppid() == maker:
+        if not os.path.exists(path):
+            # The run is over.
+            return
+        time.sleep(PATIENCE)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    os._exit(1)
 
 
 class Brought(NamedTuple):
@@ -200,7 +221,7 @@ def delivered(problem: Any, key: str, backend: Any) -> Iterator[Where]:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.writelines(chunks)
-            yield InFile(path)
+            yield InFile(path, os.getpid())
         finally:
             # Where a file that is in somebody's memory cannot be removed, the system does it later.
             with contextlib.suppress(OSError):

@@ -11,13 +11,14 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from modejump.estimators import options
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bgnlm import Discovery
 from modejump.estimators.job import Desk, Job
+from modejump.estimators.locks import locked_file
 from modejump.estimators.stored import (
     ESTIMATORS,
     TABLES,
@@ -55,6 +57,11 @@ FORMAT, FORMAT_VERSION = "modejump job", 1
 JOB, DATA, LOG, LOCK, OUTCOME = "job.json", "data.npz", "log.txt", "lock", "run.json"
 # What may change from one part of a run to the next, because no answer depends on it.
 _FREE = ("n_jobs", "every")
+# Files that were being written when something ended the process.
+_BEGUN_FILE = re.compile(
+    r"\.(data\.npz|job\.json|checkpoint(-\d+)?\.(npz|json)|posterior\.npz|(inclusion|models)\.csv|run\.json)"
+    r"(\.\d+)?\.partial"
+)
 
 
 class Run(Desk):
@@ -143,19 +150,22 @@ class Run(Desk):
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             with self.locked(), self._at_work(estimator):
+                # Another process may have been here since.
+                self._refuse_overwrite()
                 work()
                 self._finish(estimator)
         finally:
             if made and not self._begun:
                 # Options or data were refused: nothing happened here.
-                self.directory.rmdir()
+                with suppress(OSError):
+                    self.directory.rmdir()
         return estimator
 
     def _refuse_overwrite(self) -> None:
         folder = self.directory
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file; give a directory.")
-        if self.force or not folder.is_dir() or not any(folder.iterdir()):
+        if self.force or not occupied(folder):
             return
         if unfinished(folder):
             raise InputError(
@@ -180,10 +190,22 @@ class Run(Desk):
 
     def begin(self, estimator: Any, job: Job) -> Checkpoint | None:
         """Write down what is to be done; called by the estimator when it has read its options and its table."""
-        self._begun = True
         if self._resumed:
+            self._begun = True
             return self.checkpoint(self._resumed)
         self._give_up()
+        try:
+            written = self._write_job(estimator, job)
+        except BaseException:
+            # Rows without a job are nothing to go on with.
+            self._give_up()
+            raise
+        self._begun = True
+        self.log.write(f"begun: {job.algorithm}, seed {job.seed}, modejump {written['modejump_version']}")
+        return self.checkpoint(written["fingerprint"])
+
+    def _write_job(self, estimator: Any, job: Job) -> dict[str, Any]:
+        """Write the rows, then what is to be done with them; returns the latter."""
         data = {"design": job.design, "response": job.response}
         data |= {name: part for name in ("weights", "offset") if (part := getattr(job, name)) is not None}
         digest, size = write_arrays(self.directory / DATA, data)
@@ -191,8 +213,7 @@ class Run(Desk):
         written |= {"data": {"digest": digest, "size": size}}
         written["fingerprint"] = _fingerprint(written)
         write_whole(self.directory / JOB, json.dumps(written, indent=1, allow_nan=False, ensure_ascii=False).encode())
-        self.log.write(f"begun: {job.algorithm}, seed {job.seed}, modejump {written['modejump_version']}")
-        return self.checkpoint(written["fingerprint"])
+        return written
 
     def store(self, estimator: Any) -> None:
         """Save a fitted estimator in the directory, in the place of whatever run is there.
@@ -205,14 +226,16 @@ class Run(Desk):
         self._refuse_overwrite()
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.locked():
-            self._give_up()
+            self._refuse_overwrite()
             estimator.save(self.directory)
+            (self.directory / JOB).unlink(missing_ok=True)
+            self.tidy()
 
     def _give_up(self) -> None:
         """Remove what an earlier run left."""
-        for name in (OUTCOME, JOB, DATA):
+        for name in (OUTCOME, JOB):
             (self.directory / name).unlink(missing_ok=True)
-        remove_checkpoints(self.directory)
+        self.tidy()
 
     def checkpoint(self, fingerprint: str) -> Checkpoint | None:
         """What keeps the state of the work, where something does."""
@@ -220,7 +243,13 @@ class Run(Desk):
 
     def _finish(self, estimator: Any) -> None:
         """Write the outcome; where it is final, rows and checkpoints have done their duty."""
-        estimator.save(self.directory)
+        try:
+            estimator.save(self.directory)
+        except OSError as error:
+            raise InputError(
+                f"the outcome cannot be written into {self.directory} ({error.strerror or error}); make that possible, "
+                f"and go on with modejump resume {self.directory}, or with modejump.resume."
+            ) from error
         if estimator.posterior_.result.finished:
             self.log.write("finished")
             self.tidy()
@@ -228,9 +257,12 @@ class Run(Desk):
             self.log.write("interrupted; what there was is stored, and the run can go on")
 
     def tidy(self) -> None:
-        """Remove rows and checkpoints of a run that is finished."""
+        """Remove rows and checkpoints of a run that is finished, and files whose writing something ended."""
         remove_checkpoints(self.directory)
         (self.directory / DATA).unlink(missing_ok=True)
+        for path in self.directory.glob(".*.partial"):
+            if _BEGUN_FILE.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -239,7 +271,7 @@ class Run(Desk):
         The lock belongs to the open file, so that it goes with the process however that ends.
         """
         path = self.directory / LOCK
-        with _locked_file(path) as file:
+        with locked_file(path) as file:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -249,41 +281,6 @@ class Run(Desk):
                 # Some systems keep a file that is open.
                 with suppress(PermissionError):
                     path.unlink(missing_ok=True)
-
-
-def _locked_file(path: Path) -> TextIO:
-    """The lock of a directory, open and held."""
-    while True:
-        file = open(path, "a+", encoding="utf-8")
-        if not _try_lock(file):
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            file.close()
-            raise InputError(f"process {holder} is at work in {path.parent}; wait for it, or end it first.")
-        # The process before may have removed the file after it was opened here: then the lock is on nothing.
-        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return file
-        file.close()
-
-
-def _try_lock(file: Any) -> bool:
-    """Lock an open file for this process; False where another one has."""
-    try:
-        import fcntl
-    except ImportError:
-        import msvcrt
-
-        file.seek(1 << 20)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def resume(
@@ -308,11 +305,10 @@ def resume(
     written = _read_job(folder)
     run = Run(folder, written["every"] if every is None else every)
     with run.locked():
-        if (folder / OUTCOME).exists():
-            found = load(folder)
-            if found.posterior_.result.finished:
-                run.tidy()
-                return found
+        found = _outcome(folder)
+        if found is not None and found.posterior_.result.finished:
+            run.tidy()
+            return found
         estimator, job = _restore(folder, written, n_jobs, progress)
         if written["modejump_version"] != metadata.version("modejump"):
             warnings.warn(
@@ -327,6 +323,25 @@ def resume(
             estimator._do(job)
             run._finish(estimator)
     return estimator
+
+
+def _outcome(folder: Path) -> Any:
+    """What a run left as its outcome; None where there is none, or one of no use beside a run that can go on."""
+    if not (folder / OUTCOME).exists():
+        return None
+    try:
+        return load(folder)
+    except InputError:
+        if unfinished(folder):
+            return None
+        raise
+
+
+def occupied(directory: Path) -> bool:
+    """Whether a directory holds more than what a run leaves that was killed before it had begun."""
+    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    left = {name for name in names if name in (LOCK, DATA) or _BEGUN_FILE.fullmatch(name)}
+    return bool(names - left) or (bool(names) and LOCK not in names)
 
 
 def unfinished(directory: Path) -> bool:
@@ -392,6 +407,11 @@ def _read_job(folder: Path) -> dict[str, Any]:
     try:
         written = json.loads((folder / JOB).read_bytes())
     except OSError:
+        if (folder / OUTCOME).exists():
+            raise InputError(
+                f"{folder} holds an outcome that was saved, and no run to go on with; read it with modejump.load, or "
+                "predict from it."
+            ) from None
         raise InputError(f"{folder} holds no run: it has no readable {JOB}; give the directory of a run.") from None
     except (ValueError, RecursionError):
         raise damaged from None

@@ -130,7 +130,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     posterior, extra = load_run(path)
     try:
         return _restore(posterior, extra["estimator"])
-    except (KeyError, TypeError, AttributeError):
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
         raise InputError(f"the saved run {path} does not hold an estimator; save it again.") from None
 
 
@@ -187,6 +189,8 @@ def _search_from_dict(
     need_transforms(names)
     estimator = kind(model_prior=prior, space=space, transforms=names, **params)
     features = tuple(Feature.parse(text) for text in search["laws"])
+    if tuple(feature.text for feature in features) != posterior.problem.names:
+        raise TypeError("laws of another posterior")
     aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}
     alphas = {Feature.parse(text): np.array(values) for text, values in search["alphas"].items()}
     # Files of earlier versions have no such list.

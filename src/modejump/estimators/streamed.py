@@ -49,7 +49,7 @@ def open_rows(
     if opened.unusable:
         raise InputError(
             f"column {opened.unusable[0]!r} does not hold numbers, and a table that is read in chunks can have no "
-            "factors; leave it out (columns=), or code it as numbers."
+            "factors; leave it out (columns=, or --drop), or code it as numbers."
         )
     names = [name for name in opened.names if name not in (y, sample_weight)]
     if not names:
@@ -98,8 +98,12 @@ def frames(source: Any, names: Sequence[str]) -> Iterator[pd.DataFrame]:
     """
     opened = open_source(source)
     opened.need(names)
+    some = False
     for values in opened.chunks(names):
+        some = True
         yield pd.DataFrame(values.T, columns=list(names), copy=False)
+    if not some:
+        raise InputError("the source has no rows; give a table with at least one.")
 
 
 def column(source: Any, name: Any) -> np.ndarray:
@@ -108,4 +112,7 @@ def column(source: Any, name: Any) -> np.ndarray:
         raise InputError(f"rows are read in chunks, so give the name of a column; got {type(name)}.")
     opened = open_source(source)
     opened.need([name])
-    return np.concatenate([values[0] for values in opened.chunks([name])])
+    parts = [values[0] for values in opened.chunks([name])]
+    if not parts:
+        raise InputError("the source has no rows; give a table with at least one.")
+    return np.concatenate(parts)

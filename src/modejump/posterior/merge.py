@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +22,8 @@ from modejump.samplers.result import ModelTable, SamplerResult
 AGREEMENT = 1e-6
 # What is said where more than this share of a run is lost when batches are made alike.
 LOST = 0.01
+# Batches are of one length where they differ by no more than this share, which moves an error by half of it.
+ALIKE = 0.05
 # Renormalised mass of dropped models that nobody needs to hear about.
 NEGLIGIBLE = 1e-4
 
@@ -112,8 +115,8 @@ def _merged_batches(results: Sequence[SamplerResult]) -> tuple[np.ndarray | None
     """Batch means of all chains side by side, in batches of one length and one number, and what was lost by that."""
     if any(r.batch_means is None or not r.batch_means.shape[1] for r in results):
         return None, 0, []
-    length = math.lcm(*(r.batch_length for r in results))
-    parts = [_longer_batches(r, length) for r in results]
+    lengths = _alike([r.batch_length for r in results])
+    parts = [_longer_batches(r, length) for r, length in zip(results, lengths, strict=True)]
     count = min(part.shape[1] for part in parts)
     if not count:
         raise InputError(
@@ -121,13 +124,26 @@ def _merged_batches(results: Sequence[SamplerResult]) -> tuple[np.ndarray | None
         )
     means = np.concatenate([part[:, :count] for part in parts])
     have = sum(r.batch_means.shape[0] * r.batch_means.shape[1] * r.batch_length for r in results)  # type: ignore[union-attr]
-    used = means.shape[0] * count * length
+    used = sum(len(part) * count * length for part, length in zip(parts, lengths, strict=True))
     lost = 1.0 - used / have
     note = (
         f"the merged runs differ in length, so the last {lost:.0%} of their steps are left out of the frequencies; "
         "runs of one length use all."
     )
-    return means, length, [note] if lost > LOST else []
+    return means, min(lengths), [note] if lost > LOST else []
+
+
+def _alike(lengths: Sequence[int]) -> list[int]:
+    """The shortest multiples of some lengths that are nearly the same.
+
+    Their least common multiple is longer than whole runs where budgets were chosen without thought of each other.
+    """
+    for many in itertools.count(1):
+        target = many * max(lengths)
+        made = [length * round(target / length) for length in lengths]
+        if max(made) <= (1.0 + ALIKE) * min(made):
+            break
+    return made
 
 
 def united_models(tables: Sequence[ModelTable]) -> ModelTable:

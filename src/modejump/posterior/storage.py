@@ -15,6 +15,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,7 @@ from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.glm import Glm, no_glm
 from modejump.likelihoods.own import StoredLikelihood
 from modejump.likelihoods.rows import OWN
+from modejump.posterior.checked import check_about, check_arrays
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.generalised import generalised_base_factor
 from modejump.posterior.laplace import LaplaceFits
@@ -38,6 +40,7 @@ from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import ModelPrior, model_prior_from_dict
 from modejump.problem import Columns, Problem, ProblemData, term_keys
+from modejump.samplers.checkpoint import read_arrays
 from modejump.samplers.result import ModelTable, SamplerResult
 
 FORMAT = "modejump run"
@@ -62,8 +65,8 @@ def save_run(
 ) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
-    Files appear under their names only when complete, and ``run.json``, which vouches for the arrays, comes
-    last.
+    Files appear under their names only when all of them are complete, and ``run.json``, which vouches for the arrays,
+    comes last. Where they cannot be written, a run that is there already stays.
 
     Parameters
     ----------
@@ -87,23 +90,36 @@ def save_run(
     text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False)
     models = posterior.models()
     models["features"] = [" + ".join(f) for f in models["features"]]
-    _write(folder / ARRAYS_NAME, blob)
-    _write(folder / "inclusion.csv", (posterior.inclusion if inclusion is None else inclusion).to_csv().encode())
-    _write(folder / "models.csv", models.to_csv(index=False).encode())
-    _write(folder / JSON_NAME, text.encode())
+    contents = {
+        ARRAYS_NAME: blob,
+        "inclusion.csv": (posterior.inclusion if inclusion is None else inclusion).to_csv().encode(),
+        "models.csv": models.to_csv(index=False).encode(),
+        JSON_NAME: text.encode(),
+    }
+    partials = {name: folder / f".{name}.{os.getpid()}.partial" for name in contents}
+    try:
+        for name, content in contents.items():
+            _write(partials[name], content)
+        # What vouched for the arrays before does not vouch for the new ones.
+        (folder / JSON_NAME).unlink(missing_ok=True)
+        for name, partial in partials.items():
+            os.replace(partial, folder / name)
+    finally:
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file under another name first, so that nobody ever sees half of it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Write a file, and bring it to the disk."""
     try:
-        with open(partial, "wb") as file:
+        with open(path, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    except OSError as error:
+        # Errors of writing do not say where.
+        error.filename = error.filename or str(path.parent)
+        raise
 
 
 def _about(posterior: Posterior) -> dict[str, Any]:
@@ -241,8 +257,9 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
     if hashlib.sha256(blob).hexdigest() != about.get("digest"):
         raise damaged
     try:
-        with np.load(io.BytesIO(blob), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_arrays(blob, packed=True)
+        check_arrays(arrays, about["problem"]["names"])
+        check_about(about["problem"], about["result"])
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
         kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
@@ -250,7 +267,10 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
         identity = about.get("fingerprint")
         identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
         return Posterior(problem, result, kept, identity), dict(about["extra"])
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, zipfile.BadZipFile):
+    except (
+        KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, NotImplementedError,
+        OSError, EOFError, zipfile.BadZipFile, zlib.error,
+    ):  # fmt: skip
         raise damaged from None
 
 
@@ -269,7 +289,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
         raise InputError(
             f"{folder} is not a saved run: it has no readable {JSON_NAME}; give a directory that save wrote."
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"the saved run {folder} is damaged: {JSON_NAME} is not valid JSON; save it again.") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{folder / JSON_NAME} was not written by modejump; give the directory that save wrote.")
@@ -295,6 +315,8 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
     compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=always_in)
     plain = {name: arrays[f"data_{name}"] for name in _PLAIN_DATA}
     values: dict[str, Any] = {name: a.item() if a.ndim == 0 else a for name, a in plain.items()}
+    if values["code"] != coef_prior.code:
+        raise ValueError("arrays of another prior")
     p, base = len(arrays["scale"]), values["base"]
     stored = arrays["gram_columns"]
     block = np.zeros((len(stored), len(stored)))

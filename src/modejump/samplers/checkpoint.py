@@ -18,14 +18,15 @@ import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.errors import InputError, UnsavedWarning
 from modejump.samplers.snapshot import Snapshot
 
 FORMAT, FORMAT_VERSION = "modejump checkpoint", 1
@@ -123,7 +124,7 @@ class Checkpoint(NoCheckpoint):
             self.generation = manifest["generation"]
             self.saved = Saved(manifest["state"], _read_arrays(self.directory, manifest))
         self._writer: threading.Thread | None = None
-        self._failure = ""
+        self._failure = self._told = ""
         self._asked = 0.0
         self._cost = 0.0
         self._next = time.monotonic() + self.every
@@ -135,9 +136,14 @@ class Checkpoint(NoCheckpoint):
                 return False
             self._writer = None
             self._next = max(self._next, time.monotonic() + self._cost / MOST_SHARE - self.every)
-            if self._failure:
-                warnings.warn(f"a checkpoint could not be written: {self._failure}.", ModejumpWarning, stacklevel=2)
-                self._failure = ""
+            if self._failure and self._failure != self._told:
+                warnings.warn(
+                    f"a checkpoint could not be written: {self._failure}; the run goes on, and tries again.",
+                    UnsavedWarning,
+                    stacklevel=2,
+                )
+            # Once for each trouble: whoever was told need not hear of it every ten seconds.
+            self._told, self._failure = self._failure, ""
         now = time.monotonic()
         if now < self._next:
             return False
@@ -185,7 +191,13 @@ def write_checkpoint(
         "digest": digest,
         "state": dict(state),
     }
-    write_whole(directory / MANIFEST, json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode())
+    content = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    try:
+        write_whole(directory / MANIFEST, content)
+    except OSError:
+        # Arrays that nobody knows of only take room, which may be what is missing.
+        (directory / name).unlink(missing_ok=True)
+        raise
     remove_checkpoints(directory, but=name)
 
 
@@ -216,8 +228,7 @@ class _Hashed(io.RawIOBase):
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[str, int]:
     """Write an NPZ file without compression, whole or not at all; returns its SHA-256 and its length."""
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "wb") as file:
+    with _whole(path) as file:
         hashed = _Hashed(file)
         with zipfile.ZipFile(hashed, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
@@ -225,24 +236,32 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[str, int
                 entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
                 with archive.open(entry, "w", force_zip64=array.nbytes > 1 << 30) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        _settle(file)
-    os.replace(partial, path)
     return hashed.digest.hexdigest(), hashed.size
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a small file, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "wb") as file:
+    with _whole(path) as file:
         file.write(content)
-        _settle(file)
-    os.replace(partial, path)
 
 
-def _settle(file: BinaryIO) -> None:
-    """Bring a file to the disk."""
-    file.flush()
-    os.fsync(file.fileno())
+@contextmanager
+def _whole(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name when it is on the disk; what could not be finished takes no room there."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        # Errors of writing do not say where.
+        error.filename = error.filename or str(path)
+        raise
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
@@ -287,15 +306,23 @@ def _read_arrays(directory: Path, manifest: Mapping[str, Any]) -> Snapshot:
         raise _damaged(directory, f"{name} holds something else than plain arrays") from None
 
 
-def read_arrays(blob: bytes) -> Snapshot:
-    """The arrays of an NPZ file without compression; ValueError and the like for anything else.
+def read_arrays(blob: bytes, packed: bool = False) -> Snapshot:
+    """The arrays of an NPZ file; ValueError and the like for anything else.
 
-    No entry is unpickled, and none takes more memory than the file has bytes.
+    No entry is unpickled, and none takes more memory than it has bytes.
+
+    Parameters
+    ----------
+    blob : bytes
+        The file.
+    packed : bool
+        Whether its entries may be compressed.
     """
     arrays: Snapshot = {}
+    allowed = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if packed else (zipfile.ZIP_STORED,)
     with zipfile.ZipFile(io.BytesIO(blob)) as archive:
         for entry in archive.infolist():
-            if entry.compress_type != zipfile.ZIP_STORED or not entry.filename.endswith(".npy"):
+            if entry.compress_type not in allowed or not entry.filename.endswith(".npy"):
                 raise ValueError("no plain array")
             arrays[entry.filename.removesuffix(".npy")] = _read_array(archive.read(entry))
     return arrays

@@ -107,6 +107,9 @@ class _OwnChunks(ChunkSource):
             yield np.ascontiguousarray(self._table(chunk, number)[:, index].T)
 
     def _table(self, chunk: Any, number: int) -> np.ndarray:
+        if sorted(map(str, getattr(chunk, "columns", ()))) == sorted(self.names):
+            # A frame knows which column is which.
+            chunk = chunk[list(self.names)]
         parts = chunk if isinstance(chunk, tuple) else (chunk,)
         try:
             table = np.column_stack([np.asarray(part, dtype=np.float64) for part in parts])
@@ -126,7 +129,8 @@ def scan_chunks(factory: Callable[[], Iterable[Any]], names: Sequence[str]) -> C
     ----------
     factory : callable
         Without arguments; gives an iterable of chunks, the same ones at each call. A chunk is an array of shape
-        (rows, columns), or a tuple of arrays that are put side by side, such as ``(X, y)``.
+        (rows, columns), or a tuple of arrays that are put side by side, such as ``(X, y)``; or a frame, whose columns
+        may be in any order where they have the same names.
     names : sequence of str
         Names of the columns, those of all arrays of a chunk.
 

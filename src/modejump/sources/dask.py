@@ -19,6 +19,8 @@ class _Dask(ChunkSource):
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
+        if len(set(map(str, frame.columns))) < len(frame.columns):
+            raise InputError("the Dask frame has two columns of the same name; rename one of them.")
         kinds = dict(zip(map(str, frame.columns), frame.dtypes))
         self.names = tuple(name for name, kind in kinds.items() if getattr(kind, "kind", "O") in "biuf")
         self.unusable = tuple(name for name in kinds if name not in self.names)

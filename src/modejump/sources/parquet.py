@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from modejump.sources.base import CHUNK_ROWS, ChunkSource
 _ENDINGS = (".parquet", ".pq")
 # Bytes of each column that are read at a time.
 _BUFFER = 256 * 2**10
+# What stands for a missing value in the name of a folder.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def is_parquet(path: Path) -> bool:
@@ -22,17 +24,29 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in _ENDINGS
 
 
+def parquet_files(folder: Path) -> list[Path]:
+    """Parquet files of a directory in the order of their names; those of hidden and temporary folders are left out."""
+
+    def shown(path: Path) -> bool:
+        return not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+
+    return sorted(path for path in folder.rglob("*") if is_parquet(path) and shown(path))
+
+
 class _Parquet(ChunkSource):
     """One or more Parquet files with the same columns, one after the other."""
 
-    def __init__(self, paths: Sequence[Path], columns: Sequence[str] | None, rows: int) -> None:
+    def __init__(self, paths: Sequence[Path], roots: Sequence[Path], columns: Sequence[str] | None, rows: int) -> None:
         self.paths = tuple(paths)
         self.rows = rows
         schema = _open(self.paths[0]).schema_arrow
-        usable = _numbers(schema)
-        wanted = list(schema.names) if columns is None else [str(name) for name in columns]
+        self.folders = _partitions(self.paths, roots, schema.names)
+        usable = _numbers(schema) | {name for name, values in self.folders.items() if values is not None}
+        every = [*schema.names, *self.folders]
+        labels = _labels(schema)
+        wanted = [name for name in every if name not in labels] if columns is None else [str(name) for name in columns]
         for name in wanted:
-            if name not in schema.names:
+            if name not in every:
                 raise InputError(f"{name!r} is not a column of {self.paths[0]}.")
             if columns is not None and name not in usable:
                 raise InputError(f"column {name!r} of {self.paths[0]} does not hold numbers; leave it out.")
@@ -45,15 +59,17 @@ class _Parquet(ChunkSource):
         """The values of some columns, batch by batch."""
         from pyarrow import ArrowException
 
-        for path in self.paths:
+        inside = [name for name in columns if name not in self.folders]
+        for number, path in enumerate(self.paths):
             file = _open(path)
-            missing = [name for name in columns if name not in _numbers(file.schema_arrow)]
+            missing = [name for name in inside if name not in _numbers(file.schema_arrow)]
             if missing:
                 raise InputError(f"{path} has no column {missing[0]!r} of numbers, which {self.paths[0]} has.")
+            given = {name: values[number] for name, values in self.folders.items() if values is not None}
             try:
-                for batch in file.iter_batches(batch_size=self.rows, columns=list(columns)):
+                for batch in file.iter_batches(batch_size=self.rows, columns=inside):
                     if batch.num_rows:
-                        yield _values(batch, columns)
+                        yield _values(batch, columns, given)
             except (OSError, ValueError, ArrowException) as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise InputError(f"the file {path} is damaged: {reason}.") from None
@@ -92,11 +108,40 @@ def _numbers(schema: Any) -> set[str]:
     return {field.name for field in schema if able(field.type)}
 
 
-def _values(batch: Any, columns: Sequence[str]) -> np.ndarray:
+def _partitions(paths: Sequence[Path], roots: Sequence[Path], inside: Sequence[str]) -> dict[str, list[float] | None]:
+    """Columns that folders named ``column=value`` stand for, with the value of each file; None where some is no number.
+
+    Programs that write a table by parts leave such columns out of the files.
+    """
+    pairs = [
+        dict(part.split("=", 1) for part in path.relative_to(root).parts[:-1] if "=" in part)
+        for path, root in zip(paths, roots, strict=True)
+    ]
+    names = [name for name in dict.fromkeys(name for found in pairs for name in found) if name not in inside]
+    return {name: _as_numbers([found.get(name, _NO_VALUE) for found in pairs]) for name in names}
+
+
+def _as_numbers(texts: Sequence[str]) -> list[float] | None:
+    try:
+        return [float("nan") if text == _NO_VALUE else float(text) for text in texts]
+    except ValueError:
+        return None
+
+
+def _labels(schema: Any) -> set[str]:
+    """Columns that hold the index of a pandas frame: labels of the rows, which are no covariates in memory either."""
+    try:
+        index = (schema.pandas_metadata or {}).get("index_columns", ())
+        return {name for name in index if isinstance(name, str)}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return set()
+
+
+def _values(batch: Any, columns: Sequence[str], given: Mapping[str, float]) -> np.ndarray:
     """The numbers of a batch, one row for each column; missing values become NaN."""
     out = np.empty((len(columns), batch.num_rows))
     for j, name in enumerate(columns):
-        out[j] = batch.column(name).to_numpy(zero_copy_only=False)
+        out[j] = given[name] if name in given else batch.column(name).to_numpy(zero_copy_only=False)
     return out
 
 
@@ -110,9 +155,10 @@ def scan_parquet(
     Parameters
     ----------
     path : path, or sequence of paths
-        A file, a directory of files (in the order of their names), or several files.
+        A file, a directory of files (in the order of their names), or several files. Folders that are named
+        ``column=value`` give their files that column.
     columns : sequence of str, optional
-        Columns to use, response and weights among them; all by default.
+        Columns to use, response and weights among them; all by default, but for the index of a pandas frame.
     rows : int
         Rows of a batch.
 
@@ -125,13 +171,15 @@ def scan_parquet(
         raise InputError(f"rows must be a whole number of at least 1; got {rows!r}.")
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     paths: list[Path] = []
+    roots: list[Path] = []
     for item in map(Path, given):
         if not item.exists():
             raise InputError(f"the file {item} does not exist; check the path.")
-        inside = sorted(p for p in item.rglob("*") if is_parquet(p)) if item.is_dir() else [item]
+        inside = parquet_files(item) if item.is_dir() else [item]
         if not inside:
             raise InputError(f"the directory {item} holds no Parquet file; check the path.")
         paths += inside
+        roots += [item if item.is_dir() else item.parent] * len(inside)
     if not paths:
         raise InputError("scan_parquet was given no file; give at least one path.")
-    return _Parquet(paths, columns, rows)
+    return _Parquet(paths, roots, columns, rows)
