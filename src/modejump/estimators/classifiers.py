@@ -81,6 +81,7 @@ class BGLMClassifier(PosteriorClassifier, Selection):
 
     Examples
     --------
+    >>> import numpy as np
     >>> x = np.random.default_rng(1).normal(size=(200, 3))
     >>> y = np.where(x[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
     >>> model = BGLMClassifier().fit(x, y)
