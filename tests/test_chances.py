@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from modejump.likelihoods.rows import CLOGLOG, LOGIT, PROBIT
-from modejump.posterior.chances import inverse_link, mean_chances, mean_chances_plain, table_of
+from modejump.likelihoods.families import Family
+from modejump.posterior.chances import mean_chances, mean_chances_plain, table_of
 
-LINKS = {"logit": LOGIT, "probit": PROBIT, "cloglog": CLOGLOG}
+LOGIT, PROBIT, CLOGLOG = (Family("binomial", link) for link in ("logit", "probit", "cloglog"))
+LINKS = {family.link: family for family in (LOGIT, PROBIT, CLOGLOG)}
 NODES, SHARES = np.polynomial.legendre.leggauss(40)
 
 
-def compiled(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: int) -> np.ndarray:
+def compiled(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: Family) -> np.ndarray:
     out = np.empty(len(loc))
     mean_chances(loc, scale, weight, table_of(link), out)
     return out
 
 
-def exact(link: int, loc: float, scale: float) -> float:
+def exact(link: Family, loc: float, scale: float) -> float:
     """Gauss and Legendre's rule on panels narrower than the normal and the link; in closed form where the link is 1."""
     low, high = max(loc - 14.0 * scale, -70.0), min(loc + 14.0 * scale, 60.0)
     above = stats.norm.sf(60.0, loc, scale)
@@ -28,11 +29,11 @@ def exact(link: int, loc: float, scale: float) -> float:
     edges = np.linspace(low, high, int(60 + (high - low) / min(scale, 0.5)))
     half = np.diff(edges)[:, None] / 2.0
     t = edges[:-1, None] + half * (1.0 + NODES)
-    return float(above + (half * SHARES * inverse_link(link, t) * stats.norm.pdf(t, loc, scale)).sum())
+    return float(above + (half * SHARES * link.mean(t) * stats.norm.pdf(t, loc, scale)).sum())
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
-def test_probabilities_are_exact_at_any_width(link: int) -> None:
+def test_probabilities_are_exact_at_any_width(link: Family) -> None:
     rng = np.random.default_rng(901)
     loc = rng.uniform(-1.0, 1.0, 600) * 10.0 ** rng.uniform(-1.0, 1.6, 600)
     scale = 10.0 ** rng.uniform(-2.5, 3.0, 600)
@@ -42,7 +43,7 @@ def test_probabilities_are_exact_at_any_width(link: int) -> None:
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
-def test_compiled_probabilities_agree_with_their_plain_twin(link: int) -> None:
+def test_compiled_probabilities_agree_with_their_plain_twin(link: Family) -> None:
     rng = np.random.default_rng(902)
     loc, scale = rng.normal(0.0, 6.0, (8, 30)), np.exp(rng.uniform(-4.0, 4.0, (8, 30)))
     weight = rng.dirichlet(np.ones(30), 8)
@@ -66,7 +67,7 @@ def test_one_wide_component_does_not_blur_the_others() -> None:
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
-def test_rare_events_keep_a_probability_and_certain_ones_do_not_pass_one(link: int) -> None:
+def test_rare_events_keep_a_probability_and_certain_ones_do_not_pass_one(link: Family) -> None:
     loc = np.array([-5.0, -20.0, -39.0, -41.0, -80.0, -500.0, 500.0])
     for scale in (1e-9, 0.05, 0.3, 1.0, 2.0):
         found = compiled(loc[:, None], np.full((7, 1), scale), np.ones((7, 1)), link)

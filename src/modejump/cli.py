@@ -105,7 +105,7 @@ def fit(
             "--chunked", help="Read Parquet in chunks, as large files always are; DIR then gets the outcome only."
         ),
     ] = False,
-) -> int:
+) -> None:
     """Find out which columns of a table, or which laws made of them, explain the target."""
     from modejump.commands.fit import FitOptions, run_fit
 
@@ -115,7 +115,7 @@ def fit(
         weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
         force, quiet, chunked,
     )  # fmt: skip
-    return _status(run_fit(asked), out)
+    run_fit(asked)
 
 
 @app.command()
@@ -128,11 +128,11 @@ def resume(
         float | None, typer.Option(metavar="SECONDS", help="Seconds between checkpoints; as before by default.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
-) -> int:
+) -> None:
     """Go on with a run that was ended, and give the answer that it would have given."""
     from modejump.commands.resume import run_resume
 
-    return _status(run_resume(run, jobs, backend, scheduler, checkpoint, quiet), run)
+    run_resume(run, jobs, backend, scheduler, checkpoint, quiet)
 
 
 @app.command()
@@ -228,16 +228,6 @@ def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _status(finished: bool, out: Path | None) -> int:
-    """The exit status of a fit; InterruptedRun where it was interrupted when there was something to show already."""
-    if finished:
-        return 0
-    # Fits to chunks cannot go on: there is no job of theirs.
-    can_go_on = out is not None and (out / "job.json").exists()
-    more = f"; go on with: modejump resume {out}" if can_go_on else "."
-    raise InterruptedRun(f"interrupted before the work was done{more}")
-
-
 def _complain(text: str) -> None:
     print(f"modejump: {' '.join(text.split())}", file=sys.stderr)
 
@@ -284,7 +274,6 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(str(error))
         return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    if status == INTERRUPTED:
         _complain("interrupted before the work was done.")
+        return INTERRUPTED
     return status if isinstance(status, int) else 0

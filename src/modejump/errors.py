@@ -25,4 +25,4 @@ class UnsavedWarning(ModejumpWarning):
 
 
 class InterruptedRun(Exception):
-    """The user wanted no more before there was anything to show; the message says how to go on."""
+    """The user wanted no more before the work was done; the message says how to go on, where that is possible."""

@@ -63,8 +63,8 @@ class FitOptions:
     chunked: bool = False
 
 
-def run_fit(asked: FitOptions) -> bool:
-    """Fit, print, and store; False where the sampler was interrupted and what it had is shown."""
+def run_fit(asked: FitOptions) -> None:
+    """Fit, print, and store; InterruptedRun where the sampler was interrupted, after what it had is shown."""
     check_backend(asked.backend, asked.scheduler)
     source = _source(asked)
     if source is not None and asked.backend != "threads":
@@ -81,7 +81,8 @@ def run_fit(asked: FitOptions) -> bool:
             with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
                 target = _fit_frame(estimator, frame, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
-    return estimator.posterior_.result.finished
+    if not estimator.posterior_.result.finished:
+        raise interrupted(asked.out)
 
 
 @contextmanager
@@ -108,9 +109,13 @@ def resumable(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if out is None or not unfinished(out):
-            raise
-        raise InterruptedRun(f"interrupted before the work was done; go on with: modejump resume {out}") from None
+        raise interrupted(out) from None
+
+
+def interrupted(out: Path | None) -> InterruptedRun:
+    """What ends a command whose work was interrupted; a run in a directory can go on, but for fits to chunks."""
+    more = f"; go on with: modejump resume {out}" if out is not None and unfinished(out) else "."
+    return InterruptedRun(f"interrupted before the work was done{more}")
 
 
 def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:

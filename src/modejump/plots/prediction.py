@@ -39,8 +39,7 @@ def plot_prediction(
         raise InputError(
             "classes are not observed on the scale of their probabilities; plot a regressor's predictions."
         )
-    more = {} if offset is None else {"offset": offset}
-    predicted = estimator.predict(X, interval=level, **more)
+    predicted = estimator.predict(X, interval=level, offset=offset)
     mean, lower, upper = (predicted[name].to_numpy() for name in ("mean", "lower", "upper"))
     observed = np.asarray(y, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)

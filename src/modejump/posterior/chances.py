@@ -18,7 +18,9 @@ import numpy as np
 from scipy import special
 
 from modejump.jit import entry, kernel
+from modejump.likelihoods.families import Family
 from modejump.likelihoods.rows import CLOGLOG, LOGIT, PROBIT
+from modejump.posterior.spread import SMOOTH
 
 # How far a component reaches, in its standard deviations.
 REACH = 8.0
@@ -29,8 +31,6 @@ NARROW = 0.1
 # Below, both inverse links that have a table are the exponential function, and its average is known; not so where the
 # component is so wide that what lies above counts.
 RARE, RARE_SCALE = -30.0, 4.0
-# Scale on which inverse links are smooth.
-SMOOTH = 0.5
 # Location and scale of the normal distribution function beside each inverse link, which make d small; for a probit
 # link nothing remains.
 _CLOSE = {LOGIT: (0.0, 1.702), PROBIT: (0.0, 1.0), CLOGLOG: (math.log(math.log(2.0)), 1.151)}
@@ -54,28 +54,20 @@ class Table(NamedTuple):
     share: np.ndarray
 
 
-def inverse_link(link: int, t: np.ndarray) -> np.ndarray:
-    """Probability of 1 at linear predictors."""
-    if link == LOGIT:
-        return np.asarray(special.expit(t))
-    if link == CLOGLOG:
-        return np.asarray(-np.expm1(-np.exp(t)))
-    return np.asarray(special.ndtr(t))
-
-
 @cache
-def table_of(link: int) -> Table:
+def table_of(family: Family) -> Table:
     """The table of a link; a probit one needs none.
 
     Parameters
     ----------
-    link : int
-        LOGIT, PROBIT or CLOGLOG.
+    family : Family
+        A binomial family.
     """
+    link = family.link_code
     (middle, width), (low, high) = _CLOSE[link], _RANGE[link]
     first = np.array([math.ceil(low / h) for h in STEPS], np.int64)
     nodes = [h * np.arange(f, math.floor(high / h) + 1) for h, f in zip(STEPS, first, strict=True)]
-    values = [inverse_link(link, t) - special.ndtr((t - middle) / width) for t in nodes]
+    values = [family.mean(t) - special.ndtr((t - middle) / width) for t in nodes]
     start = np.concatenate([[0], np.cumsum([len(v) for v in values])]).astype(np.int64)
     return Table(
         link, middle, width, np.array(STEPS), first, start, np.concatenate(values), _NODES.copy(), _SHARES.copy()
@@ -155,15 +147,15 @@ def mean_chances(loc, scale, weight, table, out):
         out[r] = min(max(total, 0.0), 1.0)
 
 
-def mean_chances_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: int) -> np.ndarray:
+def mean_chances_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, family: Family) -> np.ndarray:
     """Plain twin of :func:`mean_chances`: the trapezoidal rule on the inverse link itself, component by component.
 
     Parameters
     ----------
     loc, scale, weight : ndarray of shape (rows, components)
         The mixtures.
-    link : int
-        LOGIT, PROBIT or CLOGLOG.
+    family : Family
+        A binomial family.
     """
     # The function is 0 and 1 beyond: what a normal has above counts in closed form.
     low, high = -45.0, 45.0
@@ -175,7 +167,7 @@ def mean_chances_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, l
         if a < b:
             t, h = np.linspace(a, b, 4001, retstep=True)
             density = np.exp(-0.5 * ((t - m) / s) ** 2) / (s * np.sqrt(2.0 * np.pi))
-            value = inverse_link(link, t) * density
+            value = family.mean(t) * density
             above += h * (value.sum() - 0.5 * (value[0] + value[-1]))
         out[r] += weight[r, c] * above
     return np.asarray(np.clip(out, 0.0, 1.0))

@@ -188,9 +188,7 @@ class GlmPredictor:
                 with np.errstate(over="ignore"):
                     out[rows] = (mixture.weight * np.exp(mixture.loc + 0.5 * mixture.scale**2)).sum(axis=1)
             else:
-                mean_chances(
-                    mixture.loc, mixture.scale, mixture.weight, table_of(self.problem.family.link_code), out[rows]
-                )
+                mean_chances(mixture.loc, mixture.scale, mixture.weight, table_of(self.problem.family), out[rows])
         return out
 
     def std(self, new: NewRows) -> np.ndarray:
