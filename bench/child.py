@@ -104,9 +104,9 @@ def memory(terms: int, rows: int) -> dict[str, float]:
 def long(rows: int) -> dict[str, float]:
     """Resident memory, in bytes, before a logistic problem is built and its largest model fitted, and at most then."""
     from bench.large import table
-    from modejump.likelihoods.glm import new_glm_work
-    from modejump.likelihoods.laplace import fit_columns
-    from modejump.problem import Problem
+    from modejump.likelihoods.glm.laplace import fit_columns
+    from modejump.likelihoods.glm.newton import new_glm_work
+    from modejump.problem.problem import Problem
 
     def fit(x, y) -> None:  # type: ignore[no-untyped-def]
         data = Problem.build(x, y, family="binomial", coef_prior="bic").data

@@ -38,7 +38,7 @@ def read_table(path: Path, passes: int) -> float:
     """Wall seconds of reading all columns so many times, batch by batch."""
     from pyarrow.parquet import ParquetFile
 
-    from modejump.sources.base import CHUNK_ROWS
+    from modejump.data.sources import CHUNK_ROWS
 
     begun = now()
     for _ in range(passes):
@@ -50,7 +50,7 @@ def read_table(path: Path, passes: int) -> float:
 def measure(path: str, repetitions: int) -> dict[str, float]:
     """In a process of its own: reading and fits in turns, after the kernels are loaded; and memory at most."""
     import modejump
-    from modejump.sources.base import ChunkSource
+    from modejump.data.sources import ChunkSource
 
     class Counted(ChunkSource):
         """A source that counts passes."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from bench.measure import Line, Note, Series
 from modejump.experiments import simulate_planets
-from modejump.features.space import Space
-from modejump.features.transforms import transforms
-from modejump.kernels.archive import EVALUATED
-from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.genetic import GeneticChain
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
+from modejump.kernels.populations.archive import EVALUATED
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.search import PATIENCE, STEPS
+from modejump.samplers.warmup.search import PATIENCE, STEPS
 
 
 def planets_problem(rows: int) -> FeatureProblem:

@@ -10,9 +10,9 @@ from numba import njit
 
 from bench.child import run_child
 from bench.measure import Clock, Line, Note, Series, timed
-from modejump.likelihoods.glm import TOLERANCE, new_glm_work
-from modejump.likelihoods.laplace import fit_columns
-from modejump.problem import Problem
+from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.glm.newton import TOLERANCE, new_glm_work
+from modejump.problem.problem import Problem
 
 EFFECTS = (0.5, 0.3, 0.2, 0.1, 0.05)
 

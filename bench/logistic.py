@@ -11,7 +11,7 @@ import numpy as np
 from bench.measure import Clock, Line, Missing, Note, Series, now, timed
 from bench.problems import DATA
 from modejump.priors.models import BernoulliPrior
-from modejump.problem import Problem
+from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mixture import Mixture

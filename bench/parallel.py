@@ -14,13 +14,13 @@ import numpy as np
 from bench.genetic import planets_problem
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines, timed
 from bench.problems import gauss
-from modejump.estimators.crews import crew_for
+from modejump.runtime.checkpoints import Checkpoint
+from modejump.runtime.joblib_executor import crew_for
+from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.rgmjmcmc import rgmjmcmc
-from modejump.samplers.snapshot import Snapshot
 
 # Who works on the chains, by joblib's name.
 WORKERS = {"one": "sequential", "two threads": "threading", "two processes": "loky"}

@@ -17,7 +17,7 @@ import numpy as np
 from bench.measure import Missing
 from modejump.priors.coefficients import GPrior
 from modejump.priors.models import UniformPrior
-from modejump.problem import Problem
+from modejump.problem.problem import Problem
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 

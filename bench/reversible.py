@@ -17,21 +17,21 @@ from bench.adapters.ours import PhaseClock
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
 from bench.table import figure
 from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
-from modejump.features.expression import Feature
-from modejump.kernels.guests import LEFT, POPULATIONS
-from modejump.kernels.population_moves import MOVED, PROPOSED, ZERO_REVERSE
+from modejump.features.nonlinear.expression import Feature
+from modejump.kernels.populations.fresh_features import LEFT, POPULATIONS
+from modejump.kernels.populations.moves import MOVED, PROPOSED, ZERO_REVERSE
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.executors import Crew
 from modejump.samplers.budget import Budget
-from modejump.samplers.crew import Crew
+from modejump.samplers.chains.mjmcmc_chain import align_batches
+from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
-from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected
-from modejump.samplers.library import best_models, build_library
 from modejump.samplers.populations import DEFAULT_MOVES, Library, Populations
-from modejump.samplers.reversible import ReversibleChain
 from modejump.samplers.rgmjmcmc import NOTED, prime, rgmjmcmc
-from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH
-from modejump.samplers.search import search_features
+from modejump.samplers.warmup.library import best_models, build_library
+from modejump.samplers.warmup.search import search_features
 
 # Experiment and protocol of each case.
 CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}

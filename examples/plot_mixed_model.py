@@ -31,8 +31,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numba import njit
 
-from modejump.likelihoods.own import OwnLikelihood
-from modejump.problem import Problem
+from modejump.likelihoods.custom.own import OwnLikelihood
+from modejump.problem.problem import Problem
 from modejump.samplers.enumerate import enumerate_models
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from bench.adapters.base import Enumerated, Sampled
 from bench.measure import Clock, now, timed
 from bench.problems import Case
-from modejump.problem import Problem
+from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mixture import Mixture

@@ -15,16 +15,16 @@ _HOME = {
     "BGLMRegressor": "modejump.estimators.bglm",
     "BGNLMClassifier": "modejump.estimators.classifiers",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
-    "load": "modejump.estimators.stored",
-    "merge": "modejump.estimators.merged",
-    "scan_chunks": "modejump.sources.base",
-    "scan_dask": "modejump.sources.dask",
-    "scan_parquet": "modejump.sources.parquet",
+    "load": "modejump.estimators.storage",
+    "merge": "modejump.estimators.merge",
+    "scan_chunks": "modejump.data.sources",
+    "scan_dask": "modejump.data.dask_source",
+    "scan_parquet": "modejump.data.parquet",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
-    "Feature": "modejump.features.expression",
-    "Space": "modejump.features.space",
-    "transforms": "modejump.features.transforms",
+    "Feature": "modejump.features.nonlinear.expression",
+    "Space": "modejump.features.nonlinear.space",
+    "transforms": "modejump.features.nonlinear.transforms",
     "GPrior": "modejump.priors.coefficients",
     "HyperG": "modejump.priors.coefficients",
     "HyperGN": "modejump.priors.coefficients",
@@ -41,12 +41,12 @@ _HOME = {
     "BernoulliPrior": "modejump.priors.models",
     "BetaBinomialPrior": "modejump.priors.models",
     "ComplexityPrior": "modejump.priors.complexity",
-    "OwnLikelihood": "modejump.likelihoods.own",
-    "BatchLikelihood": "modejump.likelihoods.batch",
-    "Problem": "modejump.problem",
+    "OwnLikelihood": "modejump.likelihoods.custom.own",
+    "BatchLikelihood": "modejump.likelihoods.custom.batch",
+    "Problem": "modejump.problem.problem",
     "Budget": "modejump.samplers.budget",
-    "InputError": "modejump.errors",
-    "ModejumpWarning": "modejump.errors",
+    "InputError": "modejump.core.errors",
+    "ModejumpWarning": "modejump.core.errors",
 }
 
 __all__ = [
@@ -90,18 +90,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from modejump.errors import InputError, ModejumpWarning
+    from modejump.core.errors import InputError, ModejumpWarning
+    from modejump.data.dask_source import scan_dask
+    from modejump.data.parquet import scan_parquet
+    from modejump.data.sources import scan_chunks
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
-    from modejump.estimators.merged import merge
+    from modejump.estimators.merge import merge
     from modejump.estimators.runs import Run, resume
-    from modejump.estimators.stored import load
-    from modejump.features.expression import Feature
-    from modejump.features.space import Space
-    from modejump.features.transforms import transforms
-    from modejump.likelihoods.batch import BatchLikelihood
-    from modejump.likelihoods.own import OwnLikelihood
+    from modejump.estimators.storage import load
+    from modejump.features.nonlinear.expression import Feature
+    from modejump.features.nonlinear.space import Space
+    from modejump.features.nonlinear.transforms import transforms
+    from modejump.likelihoods.custom.batch import BatchLikelihood
+    from modejump.likelihoods.custom.own import OwnLikelihood
     from modejump.priors.coefficients import (
         AIC,
         BIC,
@@ -118,11 +121,8 @@ if TYPE_CHECKING:
     )
     from modejump.priors.complexity import ComplexityPrior
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
-    from modejump.problem import Problem
+    from modejump.problem.problem import Problem
     from modejump.samplers.budget import Budget
-    from modejump.sources.base import scan_chunks
-    from modejump.sources.dask import scan_dask
-    from modejump.sources.parquet import scan_parquet
 
 
 def __getattr__(name: str) -> Any:

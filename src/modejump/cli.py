@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modejump.errors import InputError, InterruptedRun, ModejumpWarning
+from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning
 
 app = typer.Typer(
     name="modejump",

@@ -11,7 +11,7 @@ from typing import Any
 
 import joblib
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 BACKENDS = ("threads", "loky", "dask", "ray")
 # Seconds in which a scheduler has to answer.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modejump.errors import InputError
-from modejump.sources.base import ChunkSource
-from modejump.sources.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
+from modejump.core.errors import InputError
+from modejump.data.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
+from modejump.data.sources import ChunkSource
 
 # Parquet files with more numbers than this are read in chunks.
 IN_MEMORY = 2**30

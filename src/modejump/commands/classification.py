@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from modejump.commands.files import read_table
-from modejump.errors import InputError
+from modejump.core.errors import InputError
+from modejump.core.progress import reporter
 from modejump.experiments import classification
-from modejump.progress import reporter
 
 
 def run_classification(

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from modejump.commands.render import print_summary
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.estimators.bglm import BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.samplers.budget import Budget

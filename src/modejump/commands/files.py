@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
 from modejump.estimators.runs import occupied, unfinished
 
 _PARQUET = {".parquet", ".pq"}

@@ -18,16 +18,16 @@ from modejump.commands.chunked import chunked_source, fit_chunks
 from modejump.commands.files import need_columns, read_table, refuse_overwrite
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
-from modejump.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
+from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
+from modejump.data.formulas import columns_named
+from modejump.data.sources import ChunkSource
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
-from modejump.estimators.formulas import columns_named
 from modejump.estimators.runs import Run, unfinished
 from modejump.likelihoods.families import LINKS
+from modejump.runtime.checkpoints import EVERY
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import EVERY
-from modejump.sources.base import ChunkSource
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from modejump.commands.files import refuse_overwrite
 from modejump.commands.render import print_summary
-from modejump.errors import InputError, ModejumpWarning
-from modejump.estimators.merged import merge
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.estimators.merge import merge
 from modejump.estimators.runs import OUTCOME, Run, unfinished
-from modejump.estimators.stored import load
+from modejump.estimators.storage import load
 
 
 def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None:

@@ -11,12 +11,12 @@ import pandas as pd
 
 from modejump.commands.chunked import is_large
 from modejump.commands.files import need_columns, read_table, write_csv
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.data.chunks import frames
+from modejump.data.parquet import scan_parquet
+from modejump.data.sources import ChunkSource
 from modejump.estimators.base import PosteriorClassifier
-from modejump.estimators.stored import load
-from modejump.estimators.streamed import frames
-from modejump.sources.base import ChunkSource
-from modejump.sources.parquet import scan_parquet
+from modejump.estimators.storage import load
 
 
 def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset: str | None, out: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import resolve_model_prior

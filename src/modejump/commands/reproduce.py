@@ -19,11 +19,11 @@ from rich.text import Text
 from modejump.commands.classification import run_classification
 from modejump.commands.demo import check_plot
 from modejump.commands.files import read_table
-from modejump.errors import InputError
+from modejump.core.errors import InputError
+from modejump.core.progress import reporter
 from modejump.experiments import accuracy, classification, effort
 from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, SPELLINGS, Planets, default_spelling
 from modejump.experiments.reproduce import Trial, reproduce
-from modejump.progress import reporter
 
 NAMES = (*EXPERIMENTS, "accuracy", "classification")
 _RESERVED = ("logic",)

@@ -15,17 +15,17 @@ from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.data.chunks import column, frames, refuse_offset
+from modejump.data.sources import is_source
+from modejump.data.tables import read_labels, read_response
 from modejump.estimators import options
 from modejump.estimators.job import Desk, Job
-from modejump.estimators.streamed import column, frames, refuse_offset
-from modejump.estimators.tables import read_labels, read_response
+from modejump.likelihoods.custom.own import Own
 from modejump.likelihoods.families import Family
-from modejump.likelihoods.own import Own
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.predict import NewRows
-from modejump.problem import Problem
-from modejump.sources.base import is_source
+from modejump.posterior.prediction.gaussian import NewRows
+from modejump.problem.problem import Problem
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -193,7 +193,7 @@ class PosteriorEstimator(BaseEstimator):
         path : str or path
             The directory; made where it does not exist.
         """
-        from modejump.estimators.stored import save
+        from modejump.estimators.storage import save
 
         check_is_fitted(self, "posterior_")
         return save(self, Path(path))

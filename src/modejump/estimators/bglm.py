@@ -10,30 +10,30 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from modejump.design import in_place
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.core.progress import reporter
+from modejump.data.chunks import job_elsewhere, open_rows, refuse_family, remember_names
+from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.rows import merge_rows_with_offset
+from modejump.data.sources import is_source
+from modejump.data.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
-from modejump.estimators.crews import crew_for, threads_here
-from modejump.estimators.formulas import FormulaSpec, learn_formula
 from modejump.estimators.job import Job
-from modejump.estimators.rows import merge_rows_with_offset
-from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
-from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
-from modejump.fingerprint import sealed
-from modejump.likelihoods.own import Own
+from modejump.likelihoods.custom.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.predict import NewRows, new_rows
+from modejump.posterior.prediction.gaussian import NewRows, new_rows
 from modejump.priors.coefficients import Jeffreys
-from modejump.problem import Problem
-from modejump.progress import reporter
+from modejump.problem.design import in_place
+from modejump.problem.fingerprint import sealed
+from modejump.problem.problem import Problem
+from modejump.problem.streamed import streamed_problem
+from modejump.runtime.checkpoints import Checkpoint
+from modejump.runtime.joblib_executor import crew_for, threads_here
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import Checkpoint
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.streamed_problem import streamed_problem
-from modejump.sources.base import is_source
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
@@ -262,7 +262,7 @@ class Selection(PosteriorEstimator):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equation import latex, mean_latex
+        from modejump.estimators.equations import latex, mean_latex
 
         check_is_fitted(self, "posterior_")
         left = mean_latex(self.problem_.family, r"\hat{y}")
@@ -280,7 +280,7 @@ class Selection(PosteriorEstimator):
         kind : str
             "best" or "median" for the equation of one model, "bma" for the model-averaged one.
         """
-        from modejump.estimators.equation import sympy_expression
+        from modejump.estimators.equations import sympy_expression
 
         check_is_fitted(self, "posterior_")
         return sympy_expression(*self._equation(kind), self.table_.design_names)

@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.core.progress import reporter
+from modejump.data.chunks import job_elsewhere, open_rows, refuse_family, remember_names
+from modejump.data.rows import merge_rows_with_offset
+from modejump.data.sources import is_source
+from modejump.data.tables import TableSpec, is_frame, learn_table, name_of
 from modejump.estimators import options
-from modejump.estimators.alphas import with_projections
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
-from modejump.estimators.crews import crew_for
 from modejump.estimators.job import Job
-from modejump.estimators.rows import merge_rows_with_offset
-from modejump.estimators.streamed import job_elsewhere, open_rows, refuse_family, remember_names
-from modejump.estimators.tables import TableSpec, is_frame, learn_table, name_of
-from modejump.features.expression import Feature, evaluate
-from modejump.features.space import Space
-from modejump.fingerprint import fingerprints
-from modejump.likelihoods.batch import BatchLikelihood
-from modejump.likelihoods.own import Own, StoredLikelihood
+from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.features.nonlinear.projections import with_projections
+from modejump.features.nonlinear.space import Space
+from modejump.likelihoods.custom.batch import BatchLikelihood
+from modejump.likelihoods.custom.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.predict import NewRows, new_rows
-from modejump.problem import Problem
-from modejump.progress import reporter
+from modejump.posterior.prediction.gaussian import NewRows, new_rows
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.fingerprint import fingerprints
+from modejump.problem.problem import Problem
+from modejump.problem.streamed import lengths
+from modejump.runtime.joblib_executor import crew_for
 from modejump.samplers.budget import Budget
-from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import Discovery as Found
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
-from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.streamed import streamed_features, streamed_gmjmcmc
-from modejump.samplers.streamed_problem import lengths
-from modejump.sources.base import is_source
+from modejump.samplers.warmup.library import EVALUATIONS
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -281,7 +281,7 @@ class Discovery(PosteriorEstimator):
         features, models : int
             How many of each to list.
         """
-        from modejump.estimators.equation import mean_text, plain_sum
+        from modejump.estimators.equations import mean_text, plain_sum
         from modejump.estimators.summary import describe_prior, summarise_laws
 
         texts = [feature.text for feature in self.laws_.features]
@@ -314,8 +314,8 @@ class Discovery(PosteriorEstimator):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equation import latex_sum, mean_latex
-        from modejump.features.printing import escape_latex, to_latex
+        from modejump.estimators.equations import latex_sum, mean_latex
+        from modejump.features.nonlinear.printing import escape_latex, to_latex
 
         intercept, coef = self._equation(kind)
         symbols = [to_latex(feature, self.laws_.alphas, digits) for feature in self.laws_.features]
@@ -334,8 +334,8 @@ class Discovery(PosteriorEstimator):
         kind : str
             "best" or "median" for the equation of one model, "bma" for the model-averaged one.
         """
-        from modejump.features.builtin import import_sympy
-        from modejump.features.printing import to_sympy
+        from modejump.features.nonlinear.builtin import import_sympy
+        from modejump.features.nonlinear.printing import to_sympy
 
         intercept, coef = self._equation(kind)
         sympy = import_sympy()

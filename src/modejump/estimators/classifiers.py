@@ -8,7 +8,7 @@ from typing import Any
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.bglm import Selection
 from modejump.estimators.bgnlm import TRANSFORMS, Discovery
-from modejump.features.space import Space
+from modejump.features.nonlinear.space import Space
 from modejump.samplers.budget import Budget
 
 

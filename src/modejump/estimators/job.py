@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modejump.estimators.unmoved import in_rows
+from modejump.data.in_place import in_rows
 from modejump.samplers.budget import Budget
 
 if TYPE_CHECKING:
-    from modejump.samplers.checkpoint import Checkpoint
+    from modejump.runtime.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from modejump.errors import InputError, ModejumpWarning
-from modejump.estimators.tables import column_name, response_values
-from modejump.features.space import Space
-from modejump.features.transforms import Transform, transforms
-from modejump.likelihoods.batch import BatchLikelihood
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.data.tables import column_name, response_values
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import Transform, transforms
+from modejump.likelihoods.custom.batch import BatchLikelihood
+from modejump.likelihoods.custom.own import Own, StoredLikelihood
 from modejump.likelihoods.families import LINKS, Family, resolve_family
-from modejump.likelihoods.own import Own, StoredLikelihood
 from modejump.priors.complexity import ComplexityPrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS

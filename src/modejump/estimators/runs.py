@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
+from modejump.core.progress import Log
+from modejump.data.sources import is_source
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bgnlm import Discovery
 from modejump.estimators.job import Desk, Job
-from modejump.estimators.locks import locked_file
-from modejump.estimators.stored import (
+from modejump.estimators.storage import (
     ESTIMATORS,
     TABLES,
     classes_from_dict,
@@ -36,14 +37,12 @@ from modejump.estimators.stored import (
     load,
     need_transforms,
 )
-from modejump.features.space import Space
-from modejump.likelihoods.own import Own
+from modejump.features.nonlinear.space import Space
+from modejump.likelihoods.custom.own import Own
 from modejump.priors.coefficients import coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
-from modejump.progress import Log
-from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import (
+from modejump.runtime.checkpoints import (
     EVERY,
     Checkpoint,
     read_arrays,
@@ -51,7 +50,8 @@ from modejump.samplers.checkpoint import (
     write_arrays,
     write_whole,
 )
-from modejump.sources.base import is_source
+from modejump.runtime.locks import locked_file
+from modejump.samplers.budget import Budget
 
 FORMAT, FORMAT_VERSION = "modejump job", 1
 JOB, DATA, LOG, LOCK, OUTCOME = "job.json", "data.npz", "log.txt", "lock", "run.json"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from modejump.likelihoods.own import Own
+from modejump.likelihoods.custom.own import Own
 from modejump.posterior.posterior import Posterior
-from modejump.problem import Problem
+from modejump.problem.problem import Problem
 from modejump.samplers.result import SamplerResult
 
 WIDTH = 88

@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.experiments.ceiling import exact_laws
 from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
 from modejump.experiments.ledger import Ledger, Outcome, Rows
 from modejump.experiments.protocols import EXPERIMENTS, Planets
 from modejump.experiments.reproduce import digest, run_key, run_seed, side_by_side
-from modejump.features.expression import Feature
-from modejump.features.space import Space
-from modejump.features.transforms import transforms
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
 from modejump.posterior import Posterior
 from modejump.priors.coefficients import GPrior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem import Problem
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.mjmcmc import mjmcmc
 

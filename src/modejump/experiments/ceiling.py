@@ -9,8 +9,8 @@ import numpy as np
 
 from modejump.experiments.detection import detect
 from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior, exact_singles_and_pairs
-from modejump.features.expression import Feature
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.features.nonlinear.expression import Feature
+from modejump.problem.feature_problem import FeatureProblem
 
 # All single features up to this complexity, and the pairs of so many leading ones.
 COMPLEXITY, TOP = 4, 60

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, ModejumpWarning
 from modejump.experiments.ledger import Ledger, Outcome, Rows
 
 TRANSFORMS = ("gauss", "tanh", "atan", "sin")
@@ -196,7 +196,7 @@ def _accuracy(study: Comparison, table: Classes, method: str, run: int) -> Outco
 
 def _ours(study: Comparison, algorithm: str, seed: int) -> Any:
     from modejump.estimators.classifiers import BGNLMClassifier
-    from modejump.features.space import Space
+    from modejump.features.nonlinear.space import Space
     from modejump.priors.complexity import ComplexityPrior
     from modejump.samplers.budget import Budget
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from modejump.features.expression import Feature, evaluate
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
 LEVEL = 0.95

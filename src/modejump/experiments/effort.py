@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.features.expression import Feature
-from modejump.kernels.archive import DISTINCT
+from modejump.core.errors import InputError
+from modejump.features.nonlinear.expression import Feature
+from modejump.kernels.populations.archive import DISTINCT
 from modejump.posterior import Posterior
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
-from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.genetic import GeneticChain
+from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.gmjmcmc import gmjmcmc, merged_discovery
-from modejump.samplers.library import EVALUATIONS
 from modejump.samplers.rgmjmcmc import rgmjmcmc
-from modejump.samplers.search import Finished
+from modejump.samplers.warmup.library import EVALUATIONS
+from modejump.samplers.warmup.search import Finished
 
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
 # The papers' budget of one chain.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 Outcome = dict[str, Any]
 Rows = list[dict[str, Any]]

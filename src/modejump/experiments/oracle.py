@@ -11,14 +11,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.experiments.spaces import FeatureColumns, enumerate_features, feature_columns, law_of_each
-from modejump.features.expression import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
-from modejump.likelihoods.gaussian import log_marginal
-from modejump.posterior.laplace import log_marginal_of
-from modejump.problem import Problem
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.likelihoods.gaussian.marginal import log_marginal
+from modejump.posterior.prediction.laplace import log_marginal_of
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.problem import Problem
 
 MOST_MODELS = 2_000_000
 # Models whose columns are gathered at once.
@@ -123,8 +123,8 @@ def exact_posterior(
 
     Examples
     --------
-    >>> from modejump.features.space import Space
-    >>> from modejump.features.transforms import transforms
+    >>> from modejump.features.nonlinear.space import Space
+    >>> from modejump.features.nonlinear.transforms import transforms
     >>> from modejump.samplers.gmjmcmc import feature_problem
     >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (60, 2))
     >>> problem = feature_problem(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 DAYS_PER_YEAR = 365.25
 # Shortest and longest period, in days: five decades.

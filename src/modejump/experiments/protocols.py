@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.experiments.planets import simulate_planets
-from modejump.features.expression import Feature
-from modejump.features.space import Space
-from modejump.features.transforms import transforms
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.coefficients import CoefPrior, Jeffreys, KnownVariance
 from modejump.priors.complexity import ComplexityPrior
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.gmjmcmc import feature_problem
 
 PROTOCOLS = ("text", "script")

@@ -21,7 +21,7 @@ from modejump.experiments.effort import Effort, find_laws, prime
 from modejump.experiments.ledger import Ledger, Outcome, Rows
 from modejump.experiments.protocols import EXPERIMENTS, Experiment, Planets
 from modejump.experiments.published import published_figures
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem
 
 Progress = Callable[[float, float, str], None]
 CEILING = "ceiling"

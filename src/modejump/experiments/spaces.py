@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from modejump.design import BASE_TOLERANCE
-from modejump.errors import InputError
-from modejump.estimators.alphas import with_projections
-from modejump.features.columns import ALPHA_TOLERANCE, CONSTANT_PARENT
-from modejump.features.expression import Feature, compose
-from modejump.features.space import Space
-from modejump.features.transforms import Transform
-from modejump.features.transforms import transforms as registry
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.core.errors import InputError
+from modejump.features.nonlinear.columns import ALPHA_TOLERANCE, CONSTANT_PARENT
+from modejump.features.nonlinear.expression import Feature, compose
+from modejump.features.nonlinear.projections import with_projections
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import Transform
+from modejump.features.nonlinear.transforms import transforms as registry
+from modejump.problem.design import BASE_TOLERANCE
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
 # Beyond this a space is no longer small.

@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.handle import handle
-from modejump.jit import entry, kernel
+from modejump.core.compilation import entry, kernel
+from modejump.core.handles import handle
+from modejump.core.random import draw_cumulative
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.jump import mode_jump
 from modejump.kernels.moves import JUMP_GREEDY, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.rng import draw_cumulative
 from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
 from modejump.kernels.surrogate import surrogate_gain
-from modejump.likelihoods.glm import ASKED, STAGE
+from modejump.likelihoods.glm.newton import ASKED, STAGE
 
 # Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow, a fit is asked for.
 DONE, WANT_STORE, WANT_ROOM, WANT_FIT = 0, 1, 2, 3

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.handle import handle
-from modejump.jit import entry, kernel
-from modejump.likelihoods.gaussian import log_marginal_by
+from modejump.core.compilation import entry, kernel
+from modejump.core.handles import handle
+from modejump.likelihoods.gaussian.marginal import log_marginal_by
 from modejump.priors.codes import G
-from modejump.priors.kernels import log_model_prior
+from modejump.priors.compiled import log_model_prior
 
 # A column whose part outside the earlier columns has less than this share of its squared length makes the design
 # rank deficient: the model has posterior probability zero.

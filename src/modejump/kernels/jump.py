@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.jit import kernel
+from modejump.core.compilation import kernel
+from modejump.core.random import below, draw_alias, uniform
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, accept
 from modejump.kernels.neighbour import here, neighbour
-from modejump.kernels.rng import below, draw_alias, uniform
 from modejump.kernels.state import ENTRY, LOG_POSTERIOR, OVERFLOW, SIZE, copy_state, flip_all
 
 # Annealing ends at this temperature.

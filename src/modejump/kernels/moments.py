@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.features.transforms import transforms
-from modejump.features.vectors import apply_vector
-from modejump.jit import entry, fused, kernel, summing
+from modejump.core.compilation import entry, fused, kernel, summing
+from modejump.features.nonlinear.transforms import transforms
+from modejump.features.nonlinear.vectors import apply_vector
 
 # What an instruction does, and its fields.
 LOAD, MODIFY, MULTIPLY, COMBINE = range(4)

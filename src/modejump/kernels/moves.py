@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.jit import kernel
-from modejump.kernels.rng import below, draw_alias, uniform
+from modejump.core.compilation import kernel
+from modejump.core.random import below, draw_alias, uniform
 from modejump.kernels.state import SIZE
 
 FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH, JUMP_GREEDY, JUMP_ANNEAL, JUMP_TEMPERED = range(8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.jit import kernel
+from modejump.core.compilation import kernel
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
@@ -35,10 +35,10 @@ from modejump.kernels.state import (
     toggle,
 )
 from modejump.kernels.store import insert, probe
-from modejump.likelihoods.glm import ANSWERED, ASKED, COLUMNS, MAY_ASK, NOTHING, STAGE
-from modejump.likelihoods.laplace import glm_marginal
-from modejump.likelihoods.threads import LONG
-from modejump.priors.kernels import log_model_prior
+from modejump.likelihoods.glm.laplace import glm_marginal
+from modejump.likelihoods.glm.newton import ANSWERED, ASKED, COLUMNS, MAY_ASK, NOTHING, STAGE
+from modejump.likelihoods.glm.parts import LONG
+from modejump.priors.compiled import log_model_prior
 
 
 @kernel

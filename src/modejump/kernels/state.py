@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.handle import handle
-from modejump.jit import entry, kernel
+from modejump.core.compilation import entry, kernel
+from modejump.core.handles import handle
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
     factorise,
 )
-from modejump.likelihoods.glm import Glm, GlmWork, new_glm_work
+from modejump.likelihoods.glm.newton import Glm, GlmWork, new_glm_work
 
 # Slots of State.num.
 SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.handle import handle
-from modejump.jit import entry, kernel
+from modejump.core.compilation import entry, kernel
+from modejump.core.handles import handle
 
 COUNT, FORGOTTEN, EVALUATED = 0, 1, 2
 

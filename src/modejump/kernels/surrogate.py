@@ -7,11 +7,11 @@ number of rows. It is a function of the model alone, so that it can serve as the
 
 from __future__ import annotations
 
-from modejump.jit import kernel
+from modejump.core.compilation import kernel
 from modejump.kernels.evaluate import NEG_INF, factorise
 from modejump.kernels.neighbour import eliminate, prior_now, tableau
 from modejump.kernels.state import ILL, OVERFLOW, READY, RESID, column_count, gather, leaving_first, toggle
-from modejump.likelihoods.laplace import log_laplace
+from modejump.likelihoods.glm.laplace import log_laplace
 from modejump.priors.codes import AIC, BIC, EB_LOCAL, JEFFREYS, G
 
 # The surrogate's log posterior counts this much: it errs, and the first stage should not refuse what the second takes.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.handle import handle
-from modejump.jit import entry, kernel
+from modejump.core.compilation import entry, kernel
+from modejump.core.handles import handle
 from modejump.kernels.evaluate import (
     NEG_INF,
     RANK_TOLERANCE,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from modejump.errors import InputError
-from modejump.likelihoods.rows import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
+from modejump.core.errors import InputError
+from modejump.likelihoods.glm.rows import BINOMIAL, CLOGLOG, GAMMA, INVERSE, LOG, LOGIT, POISSON, PROBIT
 from modejump.priors.coefficients import CoefPrior, KnownVariance
 
 _CODES = {"gaussian": 0, "binomial": BINOMIAL, "poisson": POISSON, "gamma": GAMMA}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.plots.style import GREY, STRONG, WEAK, axes_or_new, tidy
 
 _LONGEST = 34

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.plots.style import ACCENT, GREY, STRONG, axes_or_new, tidy
 
 

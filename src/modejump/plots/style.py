@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 STRONG, WEAK, ACCENT, GREY = "#1f5f8b", "#a9c6da", "#d1603d", "#6b7280"
 

@@ -4,9 +4,8 @@ May import: errors, priors, likelihoods, problem, kernels, samplers; NumPy, SciP
 """
 
 from modejump.posterior.coefficients import coefficients
-from modejump.posterior.generalised import GlmPredictor
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.predict import (
+from modejump.posterior.prediction.gaussian import (
     NewRows,
     Predictor,
     new_rows,
@@ -14,6 +13,7 @@ from modejump.posterior.predict import (
     predictive_mean,
     predictive_std,
 )
+from modejump.posterior.prediction.glm import GlmPredictor
 from modejump.posterior.storage import load_run, save_run
 from modejump.posterior.verdict import Verdict, verdict
 

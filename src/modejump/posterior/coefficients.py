@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
-from modejump.posterior.predict import Predictor
+from modejump.core.errors import InputError
+from modejump.posterior.prediction.gaussian import Predictor
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
-    from modejump.problem import Problem
+    from modejump.problem.problem import Problem
 
 INTERCEPT = "(intercept)"
 

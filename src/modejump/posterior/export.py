@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.fingerprint import is_unchanged
-from modejump.jit import entry
+from modejump.core.compilation import entry
+from modejump.core.errors import InputError
 from modejump.kernels.evaluate import columns_resid
-from modejump.likelihoods.rows import OWN
-from modejump.posterior.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
-from modejump.problem import Problem
+from modejump.likelihoods.glm.rows import OWN
+from modejump.posterior.prediction.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
+from modejump.problem.fingerprint import is_unchanged
+from modejump.problem.problem import Problem
 from modejump.samplers.result import SamplerResult
 
 # Prediction averages over the leading models that hold this share of the posterior ...

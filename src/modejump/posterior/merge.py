@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.fingerprint import differing
-from modejump.likelihoods.rows import OWN
+from modejump.core.errors import InputError
+from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_probabilities, single_model
-from modejump.posterior.laplace import LaplaceFits, picked_fits
 from modejump.posterior.posterior import KINDS, Posterior
-from modejump.problem import Problem
+from modejump.posterior.prediction.laplace import LaplaceFits, picked_fits
+from modejump.problem.fingerprint import differing
+from modejump.problem.problem import Problem
 from modejump.samplers.merge import weighted_inclusion
 from modejump.samplers.result import ModelTable, SamplerResult
 

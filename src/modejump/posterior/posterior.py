@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
-from modejump.fingerprint import fingerprints
-from modejump.likelihoods.gaussian import log_marginal
-from modejump.likelihoods.own import StoredLikelihood
-from modejump.likelihoods.rows import OWN
+from modejump.core.errors import InputError
+from modejump.likelihoods.custom.own import StoredLikelihood
+from modejump.likelihoods.gaussian.marginal import log_marginal
+from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
@@ -26,13 +25,14 @@ from modejump.posterior.fits import (
     single_model,
 )
 from modejump.priors.plain import log_model_prior
-from modejump.problem import Problem
+from modejump.problem.fingerprint import fingerprints
+from modejump.problem.problem import Problem
 from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.result import SamplerResult
 
 if TYPE_CHECKING:
-    from modejump.posterior.generalised import GlmPredictor
-    from modejump.posterior.predict import Predictor
+    from modejump.posterior.prediction.gaussian import Predictor
+    from modejump.posterior.prediction.glm import GlmPredictor
     from modejump.posterior.verdict import Verdict
 
 KINDS = ("bma", "best", "median")
@@ -52,7 +52,7 @@ class Posterior:
         For a posterior read from a file: the models behind each kind of prediction, chosen when it was saved.
     identity : mapping of str to str, optional
         Digests of the problem, where ``problem`` is not the one that was searched or holds no rows; see
-        :func:`modejump.fingerprint.fingerprints`.
+        :func:`modejump.problem.fingerprint.fingerprints`.
     """
 
     problem: Problem
@@ -289,8 +289,8 @@ class Posterior:
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
         families other than the Gaussian.
         """
-        from modejump.posterior.generalised import GlmPredictor
-        from modejump.posterior.predict import Predictor
+        from modejump.posterior.prediction.gaussian import Predictor
+        from modejump.posterior.prediction.glm import GlmPredictor
 
         if kind not in self._predictors:
             gaussian = self.problem.family.name == "gaussian"

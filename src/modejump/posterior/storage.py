@@ -24,23 +24,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.likelihoods import make_table
+from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm import Glm, no_glm
-from modejump.likelihoods.own import StoredLikelihood
-from modejump.likelihoods.rows import OWN
-from modejump.posterior.checked import check_about, check_arrays
+from modejump.likelihoods.glm.newton import Glm, no_glm
+from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_columns
-from modejump.posterior.generalised import generalised_base_factor
-from modejump.posterior.laplace import LaplaceFits
 from modejump.posterior.posterior import KINDS, Posterior
-from modejump.posterior.predict import base_factor
+from modejump.posterior.prediction.gaussian import base_factor
+from modejump.posterior.prediction.glm import generalised_base_factor
+from modejump.posterior.prediction.laplace import LaplaceFits
+from modejump.posterior.stored_arrays import check_about, check_arrays
 from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import ModelPrior, model_prior_from_dict
-from modejump.problem import Columns, Problem, ProblemData, term_keys
-from modejump.samplers.checkpoint import read_arrays
+from modejump.problem.problem import Columns, Problem, ProblemData, term_keys
+from modejump.runtime.checkpoints import read_arrays
 from modejump.samplers.result import ModelTable, SamplerResult
 
 FORMAT = "modejump run"

@@ -1,6 +1,6 @@
 """Priors: p(M) over models and the priors of the coefficients given M.
 
-May import: numpy, scipy, numba, the standard library and `modejump.errors`. Nothing else of the package.
+May import: numpy, scipy, numba, the standard library and `modejump.core.errors`. Nothing else of the package.
 """
 
 from modejump.priors.coefficients import (
@@ -21,8 +21,8 @@ from modejump.priors.coefficients import (
     coef_prior_from_dict,
     resolve_coef_prior,
 )
+from modejump.priors.compiled import ModelPriorArrays, log_model_prior
 from modejump.priors.heredity import parents_from_names
-from modejump.priors.kernels import ModelPriorArrays, log_model_prior
 from modejump.priors.models import (
     MODEL_PRIORS,
     BernoulliPrior,

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 T = TypeVar("T")
 

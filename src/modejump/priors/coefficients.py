@@ -248,7 +248,7 @@ def resolve_coef_prior(spec: str | CoefPrior) -> CoefPrior:
     >>> resolve_coef_prior("hyperg")
     Traceback (most recent call last):
         ...
-    modejump.errors.InputError: Unknown coefficient prior 'hyperg' (did you mean 'hyper-g'?): choose one of
+    modejump.core.errors.InputError: Unknown coefficient prior 'hyperg' (did you mean 'hyper-g'?): choose one of
     'jeffreys', 'g', 'hyper-g', 'hyper-g-n', 'jzs', 'eb-local', 'bic', 'aic', 'robust', 'intrinsic',
     'beta-prime', 'known-variance'.
     """

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
 _EXPONENTIAL = re.compile(r"^(?P<call>exp\()?(?(call)|e(?:\^|\*\*))-(?P<rate>\d+(?:\.\d+)?)(?(call)\))$")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, logsumexp
 
-from modejump.jit import entry, kernel
+from modejump.core.compilation import entry, kernel
 from modejump.priors.heredity import STRONG, children_of, topological_order
 
 Array = NDArray[np.float64]

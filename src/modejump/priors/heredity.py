@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 IndexArray = NDArray[np.int64]
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, logit
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 from modejump.priors import base
+from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.counting import log_normaliser
 from modejump.priors.heredity import (
     HEREDITY_CODES,
@@ -18,7 +19,6 @@ from modejump.priors.heredity import (
     effective_parents,
     parents_from_names,
 )
-from modejump.priors.kernels import ModelPriorArrays
 
 Array = NDArray[np.float64]
 

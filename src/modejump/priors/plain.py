@@ -4,8 +4,8 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 
+from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.heredity import NONE, STRONG
-from modejump.priors.kernels import ModelPriorArrays
 
 
 def allows(parents: Collection[int], model: Collection[int], heredity: int) -> bool:
@@ -17,7 +17,7 @@ def allows(parents: Collection[int], model: Collection[int], heredity: int) -> b
 
 
 def log_model_prior(model: Collection[int], prior: ModelPriorArrays) -> float:
-    """Twin of `modejump.priors.kernels.log_model_prior` for a model given as a set of terms."""
+    """Twin of `modejump.priors.compiled.log_model_prior` for a model given as a set of terms."""
     for j in model:
         parents = prior.parent_index[prior.parent_start[j] : prior.parent_start[j + 1]]
         if not allows([int(parent) for parent in parents], model, prior.heredity):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
 
 DEFAULT_STEPS = 500_000
 DEFAULT_CAP = 20_000_000

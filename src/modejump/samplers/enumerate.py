@@ -9,16 +9,16 @@ from contextlib import closing
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.kernels.gray import traverse_glm
+from modejump.core.errors import InputError
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
-from modejump.likelihoods.batch import BatchLikelihood
-from modejump.likelihoods.glm import new_glm_work, with_order
-from modejump.likelihoods.threads import is_long
-from modejump.problem import Problem, ProblemData
-from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, whole_number
+from modejump.kernels.traverse_glm import traverse_glm
+from modejump.likelihoods.custom.batch import BatchLikelihood
+from modejump.likelihoods.glm.newton import new_glm_work, with_order
+from modejump.likelihoods.glm.parts import is_long
+from modejump.problem.problem import Problem, ProblemData
+from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, whole_number
+from modejump.runtime.snapshots import Reader, Snapshot, under
 from modejump.samplers.result import ModelTable, SamplerResult
-from modejump.samplers.snapshot import Reader, Snapshot, under
 
 MAX_TERMS = 30
 # Subtrees of at most this many terms are one task.

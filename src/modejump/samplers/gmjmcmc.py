@@ -8,26 +8,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.features.expression import Feature
-from modejump.features.space import Space
-from modejump.features.transforms import Transform
-from modejump.kernels.rng import fresh_sequence
+from modejump.core.errors import InputError
+from modejump.core.random import fresh_sequence
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import Transform
+from modejump.likelihoods.custom.own import Own, RawTable
 from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm import Glm, no_glm
-from modejump.likelihoods.own import Own, RawTable
+from modejump.likelihoods.glm.newton import Glm, no_glm
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import UniformPrior
-from modejump.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
+from modejump.runtime.checkpoints import NoCheckpoint, resumed_seconds
+from modejump.runtime.executors import Crew
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import NoCheckpoint, resumed_seconds
-from modejump.samplers.crew import Crew
-from modejump.samplers.feature_table import FeatureProblem
 from modejump.samplers.laws import Collected, Laws, laws_from
 from modejump.samplers.result import SamplerResult
 from modejump.samplers.schedule import Progress
-from modejump.samplers.search import STEPS, Finished, Search, prime_search
+from modejump.samplers.warmup.search import STEPS, Finished, Search, prime_search
 
 DEFAULT_POPULATIONS = 250
 

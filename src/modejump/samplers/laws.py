@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from modejump.features.expression import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.priors.models import WeightedPrior
-from modejump.problem import Problem
-from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.genetic import SPAN
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.problem import Problem
+from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.result import ModelTable
 
 MOST_MODELS = 5_000

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.jit import entry
-from modejump.kernels.merging import (
+from modejump.core.compilation import entry
+from modejump.core.threads import Hands
+from modejump.kernels.merge import (
     COLUMNS,
     NUMBER,
     PARTS,
@@ -26,7 +27,6 @@ from modejump.kernels.merging import (
     write_part,
 )
 from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
-from modejump.samplers.hands import Hands
 from modejump.samplers.result import ModelTable
 
 # Values that are looked at to cut the models into parts of about the same number.

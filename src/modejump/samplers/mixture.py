@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
+from modejump.core.random import alias_table
 from modejump.kernels.moves import KERNELS, Moves
-from modejump.kernels.rng import alias_table
-from modejump.likelihoods.rows import OWN
-from modejump.problem import Problem
+from modejump.likelihoods.glm.rows import OWN
+from modejump.problem.problem import Problem
 
 # Each term may be exchanged for at most so many correlated ones.
 PARTNERS = 12

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from modejump.errors import InputError
+from modejump.core.errors import InputError
+from modejump.core.random import fresh_sequence
 from modejump.kernels.moves import KERNELS, Moves
-from modejump.kernels.rng import fresh_sequence
 from modejump.kernels.store import COUNT, ModelStore
-from modejump.problem import Problem
+from modejump.problem.problem import Problem
+from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
+from modejump.runtime.executors import Crew
+from modejump.runtime.snapshots import Reader, Snapshot, part_of, read_store, store_arrays, under
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
-from modejump.samplers.crew import Crew
+from modejump.samplers.chains.mjmcmc_chain import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import SamplerResult
-from modejump.samplers.runner import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
-from modejump.samplers.scout import Scouting, prime_scout
-from modejump.samplers.snapshot import Reader, Snapshot, part_of, read_store, store_arrays, under
-from modejump.samplers.surrogate import adopt_surrogate, evaluated, worth_it
+from modejump.samplers.warmup.best_first import Scouting, prime_scout
+from modejump.samplers.warmup.surrogate import adopt_surrogate, evaluated, worth_it
 
 # Warm-up learns the flip weights in so many rounds.
 WARMUP_ROUNDS = 8

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from modejump.features.expression import Feature
+from modejump.core.threads import Hands
+from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.moves import KERNELS
-from modejump.kernels.population_moves import POPULATION_MOVES
-from modejump.samplers.draws import counted_draws
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.kernels.populations.moves import POPULATION_MOVES
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.samplers.chains.draws import counted_draws
+from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.gmjmcmc import Discovery
-from modejump.samplers.hands import Hands
 from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from, leading
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import SamplerResult
-from modejump.samplers.reversible import ReversibleChain
-from modejump.samplers.search import Finished
+from modejump.samplers.warmup.search import Finished
 
 # The best models stand for the posterior where they were visited in this share of the steps.
 HELD = 0.95

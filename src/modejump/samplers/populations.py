@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.features.expression import Feature
+from modejump.core.errors import InputError
+from modejump.core.random import alias_table
+from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.moves import KERNELS
-from modejump.kernels.population_moves import POPULATION_MOVES, Recalled, index_models
-from modejump.kernels.rng import alias_table
+from modejump.kernels.populations.moves import POPULATION_MOVES, Recalled, index_models
+from modejump.runtime.snapshots import Reader
 from modejump.samplers.laws import best_first
-from modejump.samplers.snapshot import Reader
 
 # Models that a chain may recall: so many of the best at most, and none so far below the best.
 RECALLED = 1000

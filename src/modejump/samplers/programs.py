@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.features.expression import Feature
-from modejump.features.transforms import FIRST_USER_CODE, transforms
+from modejump.data.moments import Block, Moments
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.transforms import FIRST_USER_CODE, transforms
 from modejump.kernels.moments import COMBINE, LOAD, MODIFY, MULTIPLY, Groups, Program, new_sums, sum_moments
-from modejump.samplers.chunks import Block, Moments
 
 Pairs = tuple[tuple[np.ndarray, np.ndarray], ...]
 

@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.features.expression import Feature
-from modejump.kernels.rng import fresh_sequence
-from modejump.samplers.ascent import ascend, can_ascend, prime_ascent
+from modejump.core.errors import InputError
+from modejump.core.random import fresh_sequence
+from modejump.features.nonlinear.expression import Feature
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
+from modejump.runtime.executors import Crew
+from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
 from modejump.samplers.budget import Budget
-from modejump.samplers.checkpoint import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
-from modejump.samplers.crew import Crew
-from modejump.samplers.feature_snapshot import collected_arrays, read_collected, read_features, text_array
-from modejump.samplers.feature_table import FeatureProblem
+from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
+from modejump.samplers.chains.mjmcmc_chain import align_batches
+from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import Collected, laws_of
-from modejump.samplers.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
 from modejump.samplers.outcome import batch_means, discovery_from
 from modejump.samplers.populations import RECALLED, Library, Populations
-from modejump.samplers.reversible import ReversibleChain
-from modejump.samplers.runner import align_batches
 from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
-from modejump.samplers.search import STEPS as SEARCH_STEPS
-from modejump.samplers.search import Finished, Search, in_words, prime_search
-from modejump.samplers.snapshot import Reader, Snapshot, part_of, under
+from modejump.samplers.warmup.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
+from modejump.samplers.warmup.score_search import ascend, can_ascend, prime_ascent
+from modejump.samplers.warmup.search import STEPS as SEARCH_STEPS
+from modejump.samplers.warmup.search import Finished, Search, in_words, prime_search
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150

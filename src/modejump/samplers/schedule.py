@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from modejump.runtime.executors import Crew, Pace
 from modejump.samplers.budget import Budget
-from modejump.samplers.crew import Crew, Pace
+from modejump.samplers.chains.mjmcmc_chain import MAX_BATCHES, Batched
 from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
-from modejump.samplers.runner import MAX_BATCHES, Batched
 
 FIRST_BATCH = 500
 FIRST_PIECE = 100

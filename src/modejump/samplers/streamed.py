@@ -17,23 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modejump.errors import InputError
-from modejump.features.arena import CHILDREN, COUNT, FULL
-from modejump.features.expression import Feature
-from modejump.kernels.evolve import POPULATIONS, RESTARTS, forget_from, live, rehearse
-from modejump.kernels.population import DEPENDENCE_TOLERANCE, KNOWN, TRIED, TRIES, VERDICT
-from modejump.kernels.rng import fresh_sequence
+from modejump.core.errors import InputError
+from modejump.core.random import fresh_sequence
+from modejump.data.moments import Moments, Overview, OverviewOf, Rows, TrianglesOf, everything
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.table import CHILDREN, COUNT, FULL
+from modejump.kernels.populations.genetic import POPULATIONS, RESTARTS, forget_from, live, rehearse
+from modejump.kernels.populations.population import DEPENDENCE_TOLERANCE, KNOWN, TRIED, TRIES, VERDICT
 from modejump.priors.models import WeightedPrior
-from modejump.problem import Layout, Problem
-from modejump.samplers.budget import Budget
-from modejump.samplers.chunks import Moments, Overview, OverviewOf, Rows, TrianglesOf, everything
-from modejump.samplers.feature_table import FeatureProblem
-from modejump.samplers.genetic import GeneticChain
-from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
-from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
-from modejump.samplers.search import PATIENCE, STEPS, Finished, Progress
-from modejump.samplers.streamed_features import Alphas, FeatureColumns, feature_moments, fit_alphas
-from modejump.samplers.streamed_problem import (
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.problem import Layout, Problem
+from modejump.problem.streamed import (
     MAYBE_PERFECT,
     Factor,
     check_response,
@@ -42,6 +36,12 @@ from modejump.samplers.streamed_problem import (
     line_moments,
     problem_over,
 )
+from modejump.samplers.budget import Budget
+from modejump.samplers.chains.genetic_chain import GeneticChain
+from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
+from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
+from modejump.samplers.streamed_features import Alphas, FeatureColumns, feature_moments, fit_alphas
+from modejump.samplers.warmup.search import PATIENCE, STEPS, Finished, Progress
 
 # Rows of the sample on which populations are rehearsed, besides the extreme rows of each column.
 SAMPLE_ROWS = 2048

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from modejump.features.columns import ALPHA_TOLERANCE, CONSTANT_PARENT
-from modejump.features.expression import Feature
-from modejump.features.functions import apply_column
-from modejump.features.transforms import FIRST_USER_CODE, transforms
-from modejump.samplers.chunks import Moments, MomentsOf, Rows
+from modejump.data.moments import Moments, MomentsOf, Rows
+from modejump.features.nonlinear.columns import ALPHA_TOLERANCE, CONSTANT_PARENT
+from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.functions import apply_column
+from modejump.features.nonlinear.transforms import FIRST_USER_CODE, transforms
+from modejump.problem.streamed import Factor
 from modejump.samplers.programs import CompiledMoments, Pairs, is_compiled, program_of
-from modejump.samplers.streamed_problem import Factor
 
 # Coefficients of each projection: intercept, then those of its parents; None where it cannot have any.
 Alphas = dict[Feature, np.ndarray | None]

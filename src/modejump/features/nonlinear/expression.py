@@ -1,0 +1,420 @@
+"""Features: expressions over the covariates, one object for each canonical form."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import total_ordering
+from typing import Any, Final, Literal, final
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modejump.core.errors import InputError
+from modejump.features.nonlinear.transforms import transforms
+
+Kind = Literal["covariate", "modification", "product", "projection"]
+
+# Far above what a sampler can reach. They bound the size of a feature's text and the recursion of the parser.
+MAX_DEPTH: Final = 100
+MAX_COMPLEXITY: Final = 1000
+
+_WORD = (1 << 64) - 1
+
+# The text of a feature is its canonical identity. The lock is held without calling anything of the user's, but the
+# garbage collector may run while it is held and meet a finaliser that makes features: hence re-entrant.
+_INTERNED: WeakValueDictionary[str, Feature] = WeakValueDictionary()
+_LOCK = threading.RLock()
+
+
+@final
+@total_ordering
+class Feature:
+    """An expression over the covariates, in canonical form.
+
+    A feature is a covariate ``x``; a modification ``g(F)``; a product ``F1*F2*...`` of two or more factors, none a
+    product, in any order and association; or a projection ``g(1 + F1 + ... + Fw)``, which stands for
+    g(a0 + a1 F1 + ... + aw Fw) and is identified by g and the set of its parents, since the alphas are a function
+    of the data. Equal features are one and the same object. They are ordered by complexity, then text.
+
+    ``Feature(text)`` is the same as ``Feature.parse(text)``.
+
+    Attributes
+    ----------
+    kind : {"covariate", "modification", "product", "projection"}
+        What the feature is at its root.
+    name : str or None
+        Name of a covariate.
+    transform : str or None
+        Name of the function g of a modification or a projection.
+    children : tuple of Feature
+        Argument, factors (with repetition) or parents, in order of complexity and text.
+    covariates : frozenset of str
+        Names of all covariates in the expression.
+    complexity : int
+        1 for a covariate; 1 + that of F for g(F); the sum over the factors of a product; for a projection of w
+        parents 1 + the sum over the parents + w, the number of plus signs in a0 + a1 F1 + ... + aw Fw. It is the
+        number of operations plus one.
+    depth : int
+        0 for a covariate; one more than the deepest argument for a modification or a projection; for a product
+        that of its shallowest spelling by binary multiplications, the least D with sum 2^depth_i <= 2^D over the
+        factors.
+    width : int
+        The largest number of factors or parents of any product or projection in the expression, at least 1.
+    spellings : int
+        Number of distinct ordered binary expression trees that spell the feature: the orders of a product's
+        factors, times the ways to put the brackets, times the factors' own spellings.
+    key : int
+        A 64-bit hash of the structure, the same in every process: mix(label + sum of mix(key) over the children)
+        modulo 2^64, where mix is a step of SplitMix64 and label the 64-bit BLAKE2b hash of kind and name.
+
+    Examples
+    --------
+    >>> feature = Feature.parse("troot(Mass * Period^2)")
+    >>> feature
+    Feature('troot(Mass*Period*Period)')
+    >>> feature is Feature.parse("troot(Period*(Mass*Period))")
+    True
+    >>> feature.complexity, feature.depth, feature.width, feature.spellings
+    (4, 3, 3, 6)
+    """
+
+    __slots__ = (
+        "__weakref__", "children", "complexity", "covariates", "depth", "key", "kind", "name",
+        "spellings", "text", "transform", "width",
+    )  # fmt: skip
+
+    kind: Kind
+    name: str | None
+    transform: str | None
+    children: tuple[Feature, ...]
+    covariates: frozenset[str]
+    complexity: int
+    depth: int
+    width: int
+    spellings: int
+    key: int
+    text: str
+
+    def __new__(cls, text: str, names: Collection[str] | None = None) -> Feature:
+        """Return the feature that a text stands for, see `parse`."""
+        return cls.parse(text, names)
+
+    @staticmethod
+    def parse(text: str, names: Collection[str] | None = None) -> Feature:
+        """Return the feature that a text stands for.
+
+        Names are of letters, digits, ``_`` and ``.`` and do not start with a digit; any other name stands in
+        backticks, with a backtick in it doubled. ``*`` multiplies, and ``x**3`` or ``x^3`` is ``x*x*x``. A
+        transform is followed by its argument in parentheses; a sum there makes it a projection, whose intercept
+        ``1`` may be left out if there are two parents or more.
+
+        Parameters
+        ----------
+        text : str
+            The expression.
+        names : collection of str, optional
+            The covariates there are; any other name is refused.
+
+        Returns
+        -------
+        Feature
+
+        Examples
+        --------
+        >>> Feature.parse("sin(b + a) * `host star mass` ** 2")
+        Feature('`host star mass`*`host star mass`*sin(1 + a + b)')
+        """
+        from modejump.features.nonlinear.text import parse
+
+        return parse(text, names)
+
+    @staticmethod
+    def covariate(name: str) -> Feature:
+        """Return the covariate of this name."""
+        if not (isinstance(name, str) and name):
+            raise InputError(f"The name of a covariate must be text and not empty, got {name!r}.")
+        return compose("covariate", name, ())
+
+    @staticmethod
+    def modification(transform: str, argument: Feature) -> Feature:
+        """Return the transform of a feature, g(F)."""
+        return compose("modification", transforms[transform].name, _checked([argument]))
+
+    @staticmethod
+    def product(*factors: Feature) -> Feature:
+        """Return the product of one or more features; that of one is the feature itself."""
+        if not factors:
+            raise InputError("A product needs at least one factor, got none.")
+        return compose("product", "", _checked(factors))
+
+    @staticmethod
+    def projection(transform: str, *parents: Feature) -> Feature:
+        """Return the transform of a fitted linear combination of one or more features."""
+        if not parents:
+            raise InputError("A projection needs at least one parent, got none.")
+        return compose("projection", transforms[transform].name, _checked(parents))
+
+    @property
+    def log_spellings(self) -> float:
+        """Natural logarithm of the number of spellings."""
+        return math.log(self.spellings)
+
+    def subfeatures(self) -> tuple[Feature, ...]:
+        """Return the distinct features in this one, each after its children, itself last.
+
+        Examples
+        --------
+        >>> Feature("sin(x*y)*x").subfeatures()
+        (Feature('x'), Feature('y'), Feature('x*y'), Feature('sin(x*y)'), Feature('x*sin(x*y)'))
+        """
+        done: dict[Feature, None] = {}
+        stack = [self]
+        while stack:
+            waiting = [child for child in stack[-1].children if child not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done[stack.pop()] = None
+        return tuple(done)
+
+    def __mul__(self, other: object) -> Feature:
+        return Feature.product(self, other) if isinstance(other, Feature) else NotImplemented
+
+    # Equality is identity, because equal features are one object.
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __lt__(self, other: object) -> bool:
+        return _rank(self) < _rank(other) if isinstance(other, Feature) else NotImplemented
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Feature({self.text!r})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"A feature cannot be changed, so {name!r} cannot be set.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"A feature cannot be changed, so {name!r} cannot be deleted.")
+
+    def __copy__(self) -> Feature:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Feature:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.text,)
+
+
+def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
+    """Return the feature of this kind in canonical form, without asking whether its transform exists.
+
+    Parameters
+    ----------
+    kind : {"covariate", "modification", "product", "projection"}
+        What the feature is at its root.
+    label : str
+        Name of the covariate or the transform, empty for a product.
+    children : iterable of Feature
+        Argument, factors or parents.
+
+    Returns
+    -------
+    Feature
+    """
+    inside = _factors(children) if kind == "product" else set(children) if kind == "projection" else children
+    parts = tuple(sorted(inside, key=_rank))
+    if kind == "product" and len(parts) == 1:
+        return parts[0]
+    complexity = _complexity(kind, parts)
+    depth = _depth(kind, parts)
+    for value, limit, what in ((complexity, MAX_COMPLEXITY, "complexity"), (depth, MAX_DEPTH, "depth")):
+        if value > limit:
+            raise InputError(f"A feature of {what} {value} is too large: the {what} may be at most {limit}.")
+    text = _text(kind, label, parts)
+    with _LOCK:
+        known = _INTERNED.get(text)
+    if known is not None:
+        return known
+    fresh = object.__new__(Feature)
+    values = {
+        "kind": kind,
+        "name": label if kind == "covariate" else None,
+        "transform": label if kind in ("modification", "projection") else None,
+        "children": parts,
+        "covariates": frozenset([label] if kind == "covariate" else ()).union(*(c.covariates for c in parts)),
+        "complexity": complexity,
+        "depth": depth,
+        "width": max(1, len(parts), *(child.width for child in parts)),
+        "spellings": _spellings(parts, kind == "product"),
+        "key": _mix(_digest(f"{kind}:{label}") + sum(_mix(child.key) for child in parts)),
+        "text": text,
+    }
+    for slot, content in values.items():
+        object.__setattr__(fresh, slot, content)
+    # Another thread may have been faster; then its object is the feature.
+    with _LOCK:
+        return _INTERNED.setdefault(text, fresh)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name can stand in a feature's text without backticks."""
+    start = name.lstrip(".")[:1]
+    return (start.isalpha() or start == "_") and all(map(is_name_letter, name))
+
+
+def is_name_letter(letter: str) -> bool:
+    """Whether a letter may be in a name without backticks."""
+    return letter.isalpha() or letter.isdecimal() or letter in "_."
+
+
+def evaluate(
+    feature: Feature, table: Mapping[str, ArrayLike], alphas: Mapping[Feature, ArrayLike] | None = None
+) -> NDArray[np.float64]:
+    """Return the column of a feature, in plain NumPy.
+
+    Parameters
+    ----------
+    feature : Feature
+        The feature.
+    table : mapping from str to array of n floats
+        The covariates' columns.
+    alphas : mapping from Feature to array of w + 1 floats, optional
+        For each projection in the feature its intercept and the coefficients of its parents, in order.
+
+    Returns
+    -------
+    ndarray
+        n floats, NaN outside the domain of a transform.
+
+    Examples
+    --------
+    >>> x = Feature("x")
+    >>> evaluate(Feature("square(1 + x)*x"), {"x": [1.0, 2.0]}, {Feature("square(1 + x)"): [1.0, 10.0]})
+    array([121., 882.])
+    """
+    given = _columns(feature.covariates, table)
+    columns: dict[Feature, NDArray[np.float64]] = {}
+    with np.errstate(all="ignore"):
+        for node in feature.subfeatures():
+            parts = [columns[child] for child in node.children]
+            if node.name is not None:
+                columns[node] = given[node.name]
+            elif node.kind == "product":
+                columns[node] = math.prod(parts[1:], start=parts[0])
+            elif node.transform is not None:
+                inner = parts[0]
+                if node.kind == "projection":
+                    intercept, *slopes = coefficients(node, alphas).tolist()
+                    inner = sum((a * part for a, part in zip(slopes, parts)), np.full(parts[0].shape, intercept))
+                columns[node] = transforms[node.transform](inner)
+    return columns[feature]
+
+
+def coefficients(projection: Feature, alphas: Mapping[Feature, ArrayLike] | None) -> NDArray[np.float64]:
+    """Return intercept and coefficients of a projection, refused if they are missing or not one for each parent."""
+    if alphas is None or projection not in alphas:
+        raise InputError(f"alphas lacks the projection {str(projection)!r}: give its intercept and coefficients.")
+    values = np.asarray(alphas[projection], dtype=np.float64)
+    expected = len(projection.children) + 1
+    if values.shape != (expected,):
+        raise InputError(
+            f"alphas of the projection {str(projection)!r} must be {expected} numbers, got shape {values.shape}."
+        )
+    return values
+
+
+def _columns(names: Collection[str], table: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:
+    """The columns of these names, refused if one is missing or they are not as long as each other."""
+    columns = {}
+    for name in sorted(names):
+        if name not in table:
+            raise InputError(f"The table has no column {name!r}: add it.")
+        try:
+            columns[name] = np.asarray(table[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"The column {name!r} must be of numbers.") from None
+        if columns[name].ndim != 1 or len({column.size for column in columns.values()}) > 1:
+            raise InputError(f"The column {name!r} must have one number for each row of the table.")
+    return columns
+
+
+def _restored(text: str) -> Feature:
+    # A process without the user's transforms can still hold and print features with them.
+    from modejump.features.nonlinear.text import parse
+
+    return parse(text, known_transforms=False)
+
+
+def _checked(features: Iterable[object]) -> list[Feature]:
+    checked = []
+    for item in features:
+        if not isinstance(item, Feature):
+            raise InputError(f"A feature is made of features, got {item!r}: use Feature.parse for text.")
+        checked.append(item)
+    return checked
+
+
+def _rank(feature: Feature) -> tuple[int, str]:
+    return feature.complexity, feature.text
+
+
+def _factors(features: Iterable[Feature]) -> list[Feature]:
+    """The factors of a product of features, none a product itself."""
+    return [part for item in features for part in (item.children if item.kind == "product" else (item,))]
+
+
+def _complexity(kind: Kind, children: tuple[Feature, ...]) -> int:
+    inside = sum(child.complexity for child in children)
+    if kind == "product":
+        return inside
+    return 1 + inside + (len(children) if kind == "projection" else 0)
+
+
+def _depth(kind: Kind, children: tuple[Feature, ...]) -> int:
+    if kind == "product":
+        # Kraft: subtrees of these depths fit into a binary tree of depth D exactly if sum 2^(depth_i - D) <= 1.
+        return (sum(1 << child.depth for child in children) - 1).bit_length()
+    return 1 + max(child.depth for child in children) if children else 0
+
+
+def _text(kind: Kind, label: str, children: tuple[Feature, ...]) -> str:
+    if kind == "covariate":
+        return label if is_plain_name(label) else "`" + label.replace("`", "``") + "`"
+    if kind == "product":
+        return "*".join(child.text for child in children)
+    terms = [child.text for child in children]
+    return f"{label}({' + '.join(['1', *terms] if kind == 'projection' else terms)})"
+
+
+def _spellings(children: tuple[Feature, ...], product: bool) -> int:
+    own = math.prod(child.spellings for child in children)
+    if not product:
+        return own
+    k = len(children)
+    orders = math.factorial(k) // math.prod(math.factorial(count) for count in Counter(children).values())
+    brackets = math.comb(2 * k - 2, k - 1) // k  # the Catalan number of k - 1
+    return own * orders * brackets
+
+
+def _digest(label: str) -> int:
+    return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def _mix(z: int) -> int:
+    """One step of SplitMix64: add the golden gamma, then stir."""
+    z = (z + 0x9E3779B97F4A7C15) & _WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return z ^ (z >> 31)

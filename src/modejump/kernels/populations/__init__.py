@@ -1,0 +1,1 @@
+"""Populations of features, and moves between them."""

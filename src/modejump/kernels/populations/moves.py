@@ -1,0 +1,352 @@
+"""Moves between populations: from a model through a population, a search and a randomisation to another model.
+
+All of them start from the model alone. What a move draws (populations, searches) enters its ratio only as the theory
+says; see "Why the frequencies are right" in the documentation.
+
+- ``literal``: Theorem 1. Draw a population S' given M, search inside it, randomise to M'; draw a fresh population S
+  given M', search inside it; reject where M is not inside S. The ratio is that of the posteriors times
+  ``q_r(M | S, M_k) / q_r(M' | S', M'_k)``.
+- ``delayed``: Theorem 2. The same in two stages, the posteriors' ratio first.
+- ``small``: the delayed form with a search that may drop only a few members of the model.
+- ``coupled``: the way back uses the same population S = S', whose features were each in it independently with
+  probability rho_f; the ratio gains the factor ``prod_{M \\ M'} rho_f / prod_{M' \\ M} rho_f``.
+- ``edit``: one member is exchanged for an edit of it, with the probabilities of all edits that lead there and back.
+- ``recall``: a model drawn from a frozen list of good ones, with the ratio of an independence sampler; from a model
+  outside the list there is no such move.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.core.compilation import entry, kernel
+from modejump.core.random import below, draw_alias, draw_cumulative, uniform
+from modejump.features.fresh import draw_edit, edit_probability
+from modejump.features.nonlinear.operators import CROSSOVER, MODIFY, MUTATION, PROJECT, edit, projection, within_limits
+from modejump.features.table import covariate, modification, product
+from modejump.kernels.chain import note_difference, note_flip, note_leave
+from modejump.kernels.evaluate import NEG_INF
+from modejump.kernels.jump import distance, search
+from modejump.kernels.moves import JUMP_GREEDY, accept
+from modejump.kernels.neighbour import here, neighbour
+from modejump.kernels.populations.fresh_features import invite, plain_value, send_away, welcome
+from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all, refresh, toggle_to
+from modejump.kernels.store import first_slot, probe
+
+NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT, RECALL = range(7)
+POPULATION_MOVES = ("none", "literal", "delayed", "small", "coupled", "edit", "recall")
+# Slots of Between.tried: proposals, moves to another model, and ways back that did not contain the model.
+PROPOSED, MOVED, ZERO_REVERSE = 0, 1, 2
+# A small move leaves at most so many members of the model free.
+FREE_MEMBERS = 2
+
+
+class Recalled(NamedTuple):
+    """The frozen list of models that a chain may recall, all inside the library; indexed as a ``ModelStore`` is."""
+
+    words: np.ndarray  # uint64 (R, W)
+    hash: np.ndarray  # uint64 (R,)
+    log_weight: np.ndarray  # float64 (R,): log probability to be drawn
+    threshold: np.ndarray  # float64 (R,), with alias (R,)
+    alias: np.ndarray
+    slots: np.ndarray  # int32 (slots,): index of the list by hash, number + 1
+
+
+class Between(NamedTuple):
+    """Settings and scratch space of the moves between populations."""
+
+    cumulative: np.ndarray  # float64 (7,): cumulative weights of the moves, the first of which does nothing
+    active: np.ndarray  # uint8 (K,): 1 for places in the present population
+    also: np.ndarray  # uint8 (K,): guests to keep besides the model's
+    listed: np.ndarray  # int64 (K,): places in the population, the model's members first
+    tried: np.ndarray  # int64 (7, 3)
+    generated: int  # features that a literal population tries to generate
+    rho: float  # probability of a flip in the randomisation; 0: one over the size of the population
+    include: float  # probability of each library feature to be in a coupled population
+    recalled: Recalled
+
+
+@kernel
+def _log_randomise(between, size, d):
+    """Log of q_r: d of the population's features flipped, the others not."""
+    rho = between.rho if between.rho > 0.0 else 1.0 / (size + 1.0)
+    return d * np.log(rho) + (size - d) * np.log(1.0 - rho)
+
+
+@kernel
+def _randomise(data, ch, st, between, size):
+    """Flip each feature of the population with probability rho; returns how many flipped."""
+    one = np.int64(1)
+    rho = between.rho if between.rho > 0.0 else 1.0 / (size + 1.0)
+    d = 0
+    for place in range(len(between.active)):
+        if between.active[place] and uniform(ch.rng) < rho:
+            ch.flips[0] = place
+            flip_all(data, st, ch.work, ch.flips, one)
+            d += 1
+    if d > 0:
+        st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, ch.work, ch.store)
+    return d
+
+
+@kernel
+def _search(data, ch, moves, st, between, small):
+    """Search inside the population; where it is small, only a few members of the model may leave."""
+    locked, active = ch.locked, between.active
+    for place in range(len(active)):
+        locked[place] = 0 if active[place] else 1
+    if small:
+        size = st.num[SIZE]
+        for i in range(size):
+            locked[st.order[i]] = 1
+        for _ in range(min(FREE_MEMBERS, size)):
+            locked[st.order[below(ch.rng, size)]] = 0
+    search(JUMP_GREEDY, data, st, ch.work, ch.store, moves, ch.rng, locked, ch.flips)
+    for place in range(len(active)):
+        locked[place] = 0
+
+
+@kernel
+def _begin_population(pop, guests, between, st):
+    """The library and the model's members; returns how many features that is."""
+    active, listed, features = between.active, between.listed, pop.feature
+    m = 0
+    for place in range(len(features)):
+        active[place] = 1 if st.member[place] else 0
+        if st.member[place]:
+            listed[m] = place
+            m += 1
+    for place in range(guests.first):
+        if features[place] >= 0 and not active[place]:
+            active[place] = 1
+            listed[m] = place
+            m += 1
+    return m
+
+
+@kernel
+def _draw_parent(pop, between, st, m, rng):
+    """A feature of the population: half of the time a member of the model."""
+    size = st.num[SIZE]
+    if size > 0 and uniform(rng) < 0.5:
+        return pop.feature[between.listed[below(rng, size)]]
+    return pop.feature[between.listed[below(rng, m)]]
+
+
+@kernel
+def _generate(ar, pop, between, space, st, m, rng):
+    """A feature made from those of the population by one of the operators, -1 where the draw is void."""
+    operator = draw_cumulative(rng, space.cumulative)
+    if operator == MUTATION or m == 0:
+        return covariate(ar, below(rng, space.n_columns))
+    f = _draw_parent(pop, between, st, m, rng)
+    if operator == CROSSOVER:
+        return product(ar, f, _draw_parent(pop, between, st, m, rng))
+    if operator == MODIFY or operator == PROJECT:
+        if len(space.transforms) == 0:
+            return np.int64(-1)
+        code = space.transforms[below(rng, len(space.transforms))]
+        if operator == MODIFY:
+            return modification(ar, code, f)
+        parents = np.empty(2, np.int64)
+        parents[0] = f
+        parents[1] = _draw_parent(pop, between, st, m, rng)
+        return projection(ar, code, parents, np.int64(2))
+    return edit(ar, space, operator, f, uniform(rng), uniform(rng), uniform(rng))
+
+
+@kernel
+def _draw_population(data, ch, ar, pool, pop, guests, between, space, st):
+    """S given M: the library, the model, and features generated from them; returns its size.
+
+    It depends on the model and on what is frozen, on nothing else; a guest that happens to have a place already
+    keeps it, but is in the population only where it was drawn.
+    """
+    m = _begin_population(pop, guests, between, st)
+    for _ in range(between.generated):
+        f = _generate(ar, pop, between, space, st, m, ch.rng)
+        if f < 0 or not within_limits(ar, space, f):
+            continue
+        place = welcome(data, ar, pool, pop, guests, space, f)
+        if place >= 0 and not between.active[place]:
+            between.active[place] = 1
+            between.listed[m] = place
+            m += 1
+    return m
+
+
+@kernel
+def _take(ch, source):
+    """The chain moves to the model of another state; True where that is not its own."""
+    if distance(ch.state, source) == 0:
+        return False
+    note_leave(ch.record, ch.state, ch.store)
+    note_difference(ch.record, ch.state, source)
+    copy_state(source, ch.state)
+    return True
+
+
+@kernel
+def _contains(between, st):
+    """Whether the population contains the state's model."""
+    for i in range(st.num[SIZE]):
+        if not between.active[st.order[i]]:
+            return False
+    return True
+
+
+@kernel
+def literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive):
+    """Theorems 1 and 2; True where the model changed."""
+    st, forward, backward = ch.state, ch.forward, ch.backward
+    small = np.int64(kind == SMALL)
+    size = _draw_population(data, ch, ar, pool, pop, guests, between, space, st)
+    copy_state(st, forward)
+    _search(data, ch, moves, forward, between, small)
+    d = _randomise(data, ch, forward, between, size)
+    log_target = plain_value(guests, forward) - plain_value(guests, st)
+    if not forward.val[LOG_POSTERIOR] > NEG_INF or (kind != LITERAL and not accept(ch.rng, log_target)):
+        return False
+    log_forward = _log_randomise(between, size, d)
+    for place in range(guests.first, len(between.also)):
+        between.also[place] = forward.member[place]
+    send_away(data, ch, pop, guests, archive, between.also)
+    back = _draw_population(data, ch, ar, pool, pop, guests, between, space, forward)
+    if not _contains(between, st):
+        between.tried[kind, ZERO_REVERSE] += 1
+        return False
+    copy_state(forward, backward)
+    _search(data, ch, moves, backward, between, small)
+    log_ratio = _log_randomise(between, back, distance(st, backward)) - log_forward
+    if not accept(ch.rng, log_ratio + (log_target if kind == LITERAL else 0.0)):
+        return False
+    forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
+    return _take(ch, forward)
+
+
+@kernel
+def _library_size(guests, st):
+    """How many members of the model are in the library."""
+    m = 0
+    for i in range(st.num[SIZE]):
+        if st.order[i] < guests.first:
+            m += 1
+    return m
+
+
+@kernel
+def coupled_move(data, ch, moves, ar, pool, pop, guests, between, space):
+    """The move with the same population on the way back; True where the model changed."""
+    st, forward, backward = ch.state, ch.forward, ch.backward
+    active, features = between.active, pop.feature
+    for place in range(len(features)):
+        inside = st.member[place] or (
+            place < guests.first and features[place] >= 0 and uniform(ch.rng) < between.include
+        )
+        active[place] = 1 if inside else 0
+    invite(data, ar, pool, pop, guests, space, ch.rng, active)
+    size = 0
+    for place in range(len(features)):
+        size += active[place]
+    copy_state(st, forward)
+    _search(data, ch, moves, forward, between, np.int64(0))
+    d = _randomise(data, ch, forward, between, size)
+    if not forward.val[LOG_POSTERIOR] > NEG_INF:
+        return False
+    # The values hold the factors of guests; those of library features are all alike.
+    log_factor = (_library_size(guests, st) - _library_size(guests, forward)) * np.log(between.include)
+    if not accept(ch.rng, forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR] + log_factor):
+        return False
+    copy_state(forward, backward)
+    _search(data, ch, moves, backward, between, np.int64(0))
+    log_ratio = _log_randomise(between, size, distance(st, backward)) - _log_randomise(between, size, d)
+    if not accept(ch.rng, log_ratio):
+        return False
+    return _take(ch, forward)
+
+
+@kernel
+def edit_move(data, ch, ar, pool, pop, guests, space):
+    """Exchange a member for an edit of it; True where the model changed."""
+    st = ch.state
+    if st.num[SIZE] == 0:
+        return False
+    old = st.order[below(ch.rng, st.num[SIZE])]
+    f = pop.feature[old]
+    g = draw_edit(ar, space, f, ch.rng)
+    if g < 0:
+        return False
+    new = welcome(data, ar, pool, pop, guests, space, g)
+    if new < 0 or st.member[new]:
+        return False
+    ch.flips[0] = old
+    ch.flips[1] = new
+    two = np.int64(2)
+    value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, two)
+    if value == NEG_INF:
+        return False
+    boosts = (guests.boost[new] if new >= guests.first else 0.0) - (guests.boost[old] if old >= guests.first else 0.0)
+    log_target = value - st.val[LOG_POSTERIOR] - boosts
+    # The count of edits is the dear part: first see whether the posterior would let the move pass.
+    if not accept(ch.rng, log_target):
+        return False
+    back = edit_probability(ar, space, g, f)
+    if back == 0.0 or not accept(ch.rng, np.log(back / edit_probability(ar, space, f, g))):
+        return False
+    note_leave(ch.record, st, ch.store)
+    note_flip(ch.record, st, old)
+    note_flip(ch.record, st, new)
+    ch.flips[0] = old
+    ch.flips[1] = new
+    flip_all(data, st, ch.work, ch.flips, two)
+    st.val[LOG_POSTERIOR] = value
+    st.num[ENTRY] = entry_of
+    return True
+
+
+@entry
+def index_models(hashes, slots):
+    """Fill the index of a list of models."""
+    for m in range(len(hashes)):
+        at = first_slot(hashes[m], len(slots))
+        while slots[at] != 0:
+            at = (at + np.uint64(1)) & np.uint64(len(slots) - 1)
+        slots[at] = m + 1
+
+
+@kernel
+def recall_move(data, ch, between):
+    """Go to a model of the list; True where the model changed."""
+    st, forward, recalled = ch.state, ch.forward, between.recalled
+    old = probe(recalled, st.hash[0], st.words)
+    if old < 0:
+        return False
+    new = draw_alias(ch.rng, recalled.threshold, recalled.alias)
+    if new == old:
+        return False
+    copy_state(st, forward)
+    toggle_to(data, forward, recalled.words, new)
+    refresh(data, forward, ch.work)
+    forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
+    log_target = forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]
+    if not accept(ch.rng, log_target + recalled.log_weight[old] - recalled.log_weight[new]):
+        return False
+    return _take(ch, forward)
+
+
+@kernel
+def move_between(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive):
+    """One move between populations; True where the model changed."""
+    between.tried[kind, PROPOSED] += 1
+    if kind == COUPLED:
+        moved = coupled_move(data, ch, moves, ar, pool, pop, guests, between, space)
+    elif kind == EDIT:
+        moved = edit_move(data, ch, ar, pool, pop, guests, space)
+    elif kind == RECALL:
+        moved = recall_move(data, ch, between)
+    else:
+        moved = literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive)
+    between.tried[kind, MOVED] += moved
+    return moved

@@ -1,0 +1,1 @@
+"""Generalised linear models: fits by Newton's method, marginal likelihoods by Laplace's."""

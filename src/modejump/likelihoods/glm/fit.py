@@ -1,0 +1,212 @@
+"""Fits of generalised linear models, one after the other: where they start, and what is read off at their end."""
+
+from __future__ import annotations
+
+import math
+
+from modejump.core.compilation import kernel
+from modejump.likelihoods.glm.jeffreys import newton_mode
+from modejump.likelihoods.glm.newton import (
+    COUNT,
+    FACTOR,
+    FAILED,
+    FITTED,
+    FLAT,
+    LOG_DET_BASE,
+    LOG_LIKELIHOOD,
+    OFF,
+    SEPARATED,
+    SHAPE,
+    WALD,
+    newton,
+)
+from modejump.likelihoods.glm.rows import GAMMA
+
+MOST_STEPS = 50
+# A warm start that has not converged after so many steps is given up for a cold one.
+WARM_STEPS = 8
+# Steps to the mode under Jeffreys' prior converge more slowly.
+MODE_STEPS = 200
+TOLERANCE_MODE = 1e-12
+
+
+@kernel
+def _drop_last(glm, work, cols, k):
+    """Where this model is the last one without one column: move to the best point without it of the quadratic there.
+
+    With v the column of the inverse information that belongs to the one that leaves, that is
+    ``beta - v beta_j / v_j``: no pass over the rows.
+    """
+    b = glm.base.shape[0]
+    last, h, v, warm = work.last, work.hessian, work.column, work.warm
+    gone = k
+    for i in range(k):
+        if last[i] != cols[i]:
+            gone = i
+            break
+    for i in range(gone, k):
+        if last[i + 1] != cols[i]:
+            return
+    j, size = b + gone, b + k + 1
+    for i in range(size):
+        t = 1.0 if i == j else 0.0
+        for q in range(i):
+            t -= h[i, q] * v[q]
+        v[i] = t * h[i, i]
+    for i in range(size - 1, -1, -1):
+        t = v[i]
+        for q in range(i + 1, size):
+            t -= h[q, i] * v[q]
+        v[i] = t * h[i, i]
+    share = warm[b + last[gone]] / v[j]
+    for i in range(b):
+        warm[i] -= share * v[i]
+    for i in range(k + 1):
+        warm[b + last[i]] -= share * v[b + i]
+
+
+@kernel
+def warm_start(glm, work, cols, k):
+    """Start at the coefficients of the model fitted last; columns it did not have start at zero."""
+    b = glm.base.shape[0]
+    if work.num[FACTOR] and not work.num[OFF] and work.num[COUNT] == k + 1:
+        _drop_last(glm, work, cols, k)
+    for i in range(b):
+        work.beta[i] = work.warm[i]
+    for i in range(k):
+        work.beta[b + i] = work.warm[b + cols[i]]
+    work.num[FACTOR] = 0
+
+
+@kernel
+def cold_start(glm, work, k):
+    """Start at the base model's fit."""
+    b = glm.base.shape[0]
+    for i in range(b):
+        work.beta[i] = glm.start[i]
+    for i in range(k):
+        work.beta[b + i] = 0.0
+
+
+@kernel
+def _keep(glm, work, cols, k):
+    """The next fit starts here, or where rows began to move off: too far out, information is lost for others."""
+    b = glm.base.shape[0]
+    for i in range(work.num[COUNT]):
+        work.warm[b + work.last[i]] = 0.0
+    end = work.onset if work.num[OFF] else work.beta
+    for i in range(b):
+        work.warm[i] = end[i]
+    for i in range(k):
+        work.warm[b + cols[i]] = end[b + i]
+        work.last[i] = cols[i]
+    work.num[COUNT] = k
+
+
+@kernel
+def _measure(glm, work, k):
+    """Information about the base, and Wald's statistic of the rest given the base, from the last factor.
+
+    With the base's columns first, the factor's leading block belongs to the base alone, and the trailing one to the
+    others once the base is projected out in the metric of the information, as centring does for the intercept.
+    """
+    b = glm.base.shape[0]
+    h, beta = work.hessian, work.beta
+    log_det = 0.0
+    for i in range(b):
+        log_det -= 2.0 * math.log(h[i, i])
+    wald = 0.0
+    for j in range(b, b + k):
+        t = beta[j] / h[j, j]
+        for i in range(j + 1, b + k):
+            t += h[i, j] * beta[i]
+        wald += t * t
+    work.val[LOG_DET_BASE] = log_det
+    work.val[WALD] = wald
+
+
+@kernel
+def _digamma(x):
+    """Derivative of log gamma, for x > 0."""
+    value = 0.0
+    while x < 12.0:
+        value -= 1.0 / x
+        x += 1.0
+    w = 1.0 / (x * x)
+    series = w * (1.0 / 12.0 - w * (1.0 / 120.0 - w * (1.0 / 252.0 - w * (1.0 / 240.0 - w / 132.0))))
+    return value + math.log(x) - 0.5 / x - series
+
+
+@kernel
+def _settle_shape(glm, work):
+    """Profile the gamma's shape out: its maximum likelihood estimate given the means, which do not depend on it.
+
+    With T = sum of the weights and S the sum of -(y / mu + log mu), the shape solves
+    ``log v + 1 - digamma(v) + (S + sum log y) / T = 0``. Solved in log v, where the equation is nearly linear.
+    """
+    total, logs = 0.0, 0.0
+    for r in range(len(glm.y)):
+        total += glm.weight[r]
+        logs += glm.weight[r] * math.log(glm.y[r])
+    gap = -(1.0 + (work.val[LOG_LIKELIHOOD] + logs) / total)
+    if not gap > 1e-14:
+        return False
+    # log v - digamma(v) = gap; it is near 1 / (2 v) + 1 / (12 v^2).
+    low, high = -40.0, 40.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if math.log(math.exp(middle)) - _digamma(math.exp(middle)) > gap:
+            low = middle
+        else:
+            high = middle
+        if high - low < 1e-13:
+            break
+    shape = math.exp(0.5 * (low + high))
+    work.val[SHAPE] = shape
+    work.val[LOG_LIKELIHOOD] = (
+        total * (shape * math.log(shape) - math.lgamma(shape)) + (shape - 1.0) * logs + shape * work.val[LOG_LIKELIHOOD]
+    )
+    work.val[LOG_DET_BASE] += glm.base.shape[0] * math.log(shape)
+    work.val[WALD] *= shape
+    return True
+
+
+@kernel
+def end_fit(glm, work, cols, k, state):
+    """What is read off where Newton's method ended, and what `fit` says."""
+    if state == FITTED or state == SEPARATED:
+        _keep(glm, work, cols, k)
+    if state == FLAT:
+        state = SEPARATED
+    if state != FITTED:
+        return state if state == SEPARATED else FAILED
+    _measure(glm, work, k)
+    work.num[FACTOR] = 1
+    if glm.family == GAMMA and not _settle_shape(glm, work):
+        return FAILED
+    return FITTED
+
+
+@kernel
+def fit(glm, work, cols, k, tolerance):
+    """Fit the model with these columns: ``FITTED``, or ``SEPARATED`` or ``FAILED`` where no estimate exists.
+
+    Results are in ``work.val``; a model that is separated has the supremum of its log likelihood there.
+    """
+    warm_start(glm, work, cols, k)
+    state = newton(glm, work, cols, k, WARM_STEPS, tolerance)
+    if state != FITTED and state != SEPARATED:
+        # What a model is worth must not depend on where its fit began.
+        cold_start(glm, work, k)
+        state = newton(glm, work, cols, k, MOST_STEPS, tolerance)
+    return end_fit(glm, work, cols, k, state)
+
+
+@kernel
+def fit_mode(glm, work, cols, k):
+    """The mode under Jeffreys' prior of a model that is separated; False where that was not reached."""
+    cold_start(glm, work, k)
+    if newton_mode(glm, work, cols, k, MODE_STEPS, TOLERANCE_MODE) != FITTED:
+        return False
+    _measure(glm, work, k)
+    return True

@@ -1,0 +1,1 @@
+"""Predictive distributions of Gaussian and generalised linear models."""

@@ -1,0 +1,266 @@
+"""The posterior of the coefficients of a generalised linear model, given the model: normal at the maximum.
+
+With J the information at the maximum likelihood estimate and ``J = L L'``, the base's columns first, the coefficients
+are ``theta = L'^-1 u``. The trailing block of L belongs to the candidates with the base projected out in the metric of
+the information, so the g-prior is ``N(0, g I)`` for the candidates' part of u and flat for the base's. Given the model
+and g, with s = g/(1+g), the base's part of u is then ``N(u_hat, I)`` and the candidates' part is ``N(s u_hat, s I)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.core.compilation import entry
+from modejump.kernels.evaluate import columns_resid
+from modejump.likelihoods.gaussian import plain
+from modejump.likelihoods.gaussian.shrinkage import DROP, REACH, UNSHRUNK, shrinkage_factor
+from modejump.likelihoods.glm.laplace import fit_columns, fit_mode_columns
+from modejump.likelihoods.glm.newton import SHAPE, WALD, GlmWork, new_glm_work
+from modejump.likelihoods.glm.rows import OWN
+from modejump.posterior.prediction.mixture import gauss_rule
+from modejump.priors import codes
+from modejump.problem.problem import Problem
+
+# Step of the trapezoidal rule over log g, and the most of it in standard deviations of log g, which are about
+# sqrt(2 / k).
+_STEP = 0.1
+_STEP_PER_WIDTH = 0.5
+# How many values of g stand for p(g|y,M): the fewer the narrower that posterior is.
+_NARROW = ((0.05, 2), (0.25, 3), (np.inf, 5))
+
+# A fit is repeated until its estimate moves by less than this many standard errors, at most so often.
+_SETTLED = 1e-8
+_MOST_FITS = 20
+
+
+class LaplaceFits(NamedTuple):
+    """Fits of several models as plain arrays, which can be stored.
+
+    Attributes
+    ----------
+    log_marginal : ndarray of shape (m,)
+        log p(y|M) - log p(y|base); minus infinity for a model without an estimate.
+    wald : ndarray of shape (m,)
+        Wald's statistic of the candidate columns.
+    shape : ndarray of shape (m,)
+        Estimate of the gamma's shape; one for other families.
+    size : ndarray of int64, shape (m,)
+        Columns of each model, the base's included.
+    coef : ndarray
+        Estimates of one model after the other: of the base's orthonormal columns, then of its standardised ones.
+    factor : ndarray
+        Lower triangles, row by row, of the Cholesky factors L of the models' information.
+    """
+
+    log_marginal: np.ndarray
+    wald: np.ndarray
+    shape: np.ndarray
+    size: np.ndarray
+    coef: np.ndarray
+    factor: np.ndarray
+
+
+class LaplaceFit(NamedTuple):
+    """Fit of one model: for a row r of the base's and the model's columns, ``r @ root`` are its loadings on u."""
+
+    columns: np.ndarray
+    centre: np.ndarray
+    root: np.ndarray
+
+
+def has_rows(problem: Problem) -> bool:
+    """Whether the problem has its data: one read from a file has none."""
+    return len(problem.data.glm.y) > 0
+
+
+def _fitted(problem: Problem, work: GlmWork, columns: np.ndarray) -> float:
+    """Log marginal likelihood of the model with these columns, by the rules of the samplers; the fit is in ``work``.
+
+    A fit ends as soon as the likelihood is good enough for the samplers. Fits that start at the last one's end bring
+    the estimate to more digits, and the information to the estimate.
+    Under Jeffreys' prior the mode of the posterior stands for the estimate, which need not exist.
+    """
+    data = problem.data
+    if len(columns) and columns_resid(data, columns) < 0.0:
+        return -np.inf
+    size = data.base + len(columns)
+    value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))
+    if np.isfinite(value) and data.code == codes.JEFFREYS and problem.family.name in ("binomial", "poisson"):
+        return value if fit_mode_columns(data.glm, work, columns) else -np.inf
+    for _ in range(_MOST_FITS if np.isfinite(value) and problem.family.code != OWN else 0):
+        before = work.beta[:size].copy()
+        value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))
+        if not np.isfinite(value):
+            break
+        move = _lower(work, size).T @ (work.beta[:size] - before)
+        if move @ move < _SETTLED**2:
+            break
+    return value
+
+
+def _lower(work: GlmWork, size: int) -> np.ndarray:
+    """Cholesky factor of the information of the last fit."""
+    lower = np.tril(work.hessian[:size, :size])
+    np.fill_diagonal(lower, 1.0 / np.diag(lower))
+    return np.asarray(lower)
+
+
+def log_marginal_of(problem: Problem, columns: np.ndarray) -> float:
+    """log p(y|M) - log p(y|base) of the model with these candidate columns; minus infinity without an estimate.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem that has its data.
+    columns : ndarray of int64
+        Candidate columns, ascending.
+    """
+    return _fitted(problem, new_glm_work(problem.data.glm, len(columns)), columns)
+
+
+def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
+    """Fit the models with these candidate columns.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem that has its data.
+    models : sequence of ndarrays of int64
+        The candidate columns of each model, ascending.
+    """
+    data, base = problem.data, problem.data.base
+    work = new_glm_work(data.glm, max((len(columns) for columns in models), default=0))
+    count = len(models)
+    log_marginal, wald, shape = np.full(count, -np.inf), np.zeros(count), np.ones(count)
+    coef, factor = [np.zeros(0)], [np.zeros(0)]
+    for i, columns in enumerate(models):
+        size = base + len(columns)
+        log_marginal[i] = _fitted(problem, work, columns)
+        if not np.isfinite(log_marginal[i]):
+            coef.append(np.zeros(size))
+            factor.append(np.zeros(size * (size + 1) // 2))
+            continue
+        wald[i] = work.val[WALD]
+        if problem.family.name == "gamma":
+            shape[i] = work.val[SHAPE]
+        coef.append(work.beta[:size].copy())
+        factor.append(np.sqrt(shape[i]) * _lower(work, size)[np.tril_indices(size)])
+    sizes = np.array([base + len(columns) for columns in models], dtype=np.int64)
+    return LaplaceFits(log_marginal, wald, shape, sizes, np.concatenate(coef), np.concatenate(factor))
+
+
+def chosen_fits(fits: LaplaceFits, keep: np.ndarray) -> LaplaceFits:
+    """The fits of some models only, given as a mask."""
+    return picked_fits([fits], np.flatnonzero(keep))
+
+
+def picked_fits(parts: Sequence[LaplaceFits], rows: np.ndarray) -> LaplaceFits:
+    """The fits of some models of several lists, taken as one list, in the order of ``rows``.
+
+    Parameters
+    ----------
+    parts : sequence of LaplaceFits
+        The lists.
+    rows : ndarray of int
+        Numbers of models.
+    """
+    whole = LaplaceFits(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    triangle = whole.size * (whole.size + 1) // 2
+    return LaplaceFits(
+        whole.log_marginal[rows],
+        whole.wald[rows],
+        whole.shape[rows],
+        whole.size[rows],
+        _pieces(whole.coef, whole.size, rows),
+        _pieces(whole.factor, triangle, rows),
+    )
+
+
+def _pieces(values: np.ndarray, sizes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Pieces of these sizes, some of them in an order."""
+    ends = np.cumsum(sizes)
+    parts = [values[ends[i] - sizes[i] : ends[i]] for i in rows]
+    return np.concatenate([values[:0], *parts])
+
+
+@entry
+def unpack_fit(triangle, coef, centre, root):
+    """Centre ``L' coef`` and root ``L'^-1`` from the lower triangle of L; ``root`` starts at zero.
+
+    Written out because calls of LAPACK on thousands of small matrices spend their time waking threads.
+    """
+    size = len(coef)
+    for j in range(size):
+        t = 0.0
+        for i in range(j, size):
+            t += triangle[i * (i + 1) // 2 + j] * coef[i]
+        centre[j] = t
+        root[j, j] = 1.0 / triangle[j * (j + 1) // 2 + j]
+        for i in range(j + 1, size):
+            row = i * (i + 1) // 2
+            t = 0.0
+            for m in range(j, i):
+                t -= triangle[row + m] * root[j, m]
+            root[j, i] = t / triangle[row + i]
+
+
+def unpack_fit_plain(triangle: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Plain twin of :func:`unpack_fit`: centre and root."""
+    lower = np.zeros((len(coef), len(coef)))
+    lower[np.tril_indices(len(coef))] = triangle
+    return lower.T @ coef, np.linalg.inv(lower).T
+
+
+def unpacked_fits(fits: LaplaceFits, models: Sequence[np.ndarray]) -> Iterator[LaplaceFit]:
+    """The fits one by one, given the candidate columns of each model."""
+    at = corner = 0
+    for size, columns in zip(fits.size.tolist(), models, strict=True):
+        triangle = size * (size + 1) // 2
+        fit = LaplaceFit(columns, np.zeros(size), np.zeros((size, size)))
+        unpack_fit(fits.factor[corner : corner + triangle], fits.coef[at : at + size], fit.centre, fit.root)
+        yield fit
+        at, corner = at + size, corner + triangle
+
+
+def shrinkage_rule(
+    code: int, par: np.ndarray, n: float, base: int, k: int, wald: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values of s = g/(1+g) that stand for its posterior given a model, and their weights.
+
+    A Gauss rule: moments of s up to the third at least are exact. One value where g is given, or estimated; one
+    where nothing is shrunk.
+
+    Parameters
+    ----------
+    code, par, n, base, k, wald
+        As for `modejump.likelihoods.glm.laplace.log_laplace`.
+    """
+    if k == 0 or code in UNSHRUNK:
+        return np.ones(1), np.ones(1)
+    if code == codes.G:
+        return np.array([par[0] / (1.0 + par[0])]), np.ones(1)
+    if code == codes.EB_LOCAL:
+        return np.array([max(1.0 - k / wald, 0.0) if wald > 0.0 else 0.0]), np.ones(1)
+    form, _ = plain.mixture_form(code, par, n, base, k)
+    g, weight = _trapezoid(k, wald, form)
+    shrink = shrinkage_factor(g)
+    width = float(np.sqrt(weight @ (shrink - weight @ shrink) ** 2)) * (1.0 + np.sqrt(wald))
+    shrink, weight = gauss_rule(shrink, weight, next(nodes for limit, nodes in _NARROW if width <= limit))
+    return np.clip(shrink, 0.0, 1.0), weight
+
+
+def _trapezoid(k: int, wald: float, form: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Dense discrete version of the posterior of g."""
+    shift, scale, alpha, beta, delta = form
+    step = min(_STEP, _STEP_PER_WIDTH * np.sqrt(2.0 / k))
+    centre = np.log(max(wald / k - 1.0 - shift, scale) / scale)
+    t = centre + step * np.arange(-np.ceil(REACH / step), np.ceil(REACH / step) + 1)
+    x = np.exp(t)
+    g = shift + scale * x
+    value = -0.5 * k * np.log1p(g) - 0.5 * wald / (1.0 + g) + alpha * t - beta * np.log1p(x) - delta / x
+    keep = value > value.max() - DROP
+    weight = np.exp(value[keep] - value.max())
+    return g[keep], weight / weight.sum()

@@ -1,0 +1,74 @@
+"""Compiled model priors."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modejump.core.compilation import entry, kernel
+from modejump.priors.heredity import NONE, STRONG
+
+
+class ModelPriorArrays(NamedTuple):
+    """A model prior as compiled code reads it.
+
+    The log prior of an admissible model is ``log_size[size]`` plus its terms' ``log_weight``. Parents and
+    children are rows of compressed lists: the parents of term j are
+    ``parent_index[parent_start[j]:parent_start[j + 1]]``.
+    """
+
+    log_size: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
+    heredity: int
+    parent_start: NDArray[np.int64]
+    parent_index: NDArray[np.int64]
+    child_start: NDArray[np.int64]
+    child_index: NDArray[np.int64]
+
+
+@kernel
+def parents_satisfied(j, member, prior):
+    """Whether the parents of term j in the model allow it: all of them (strong) or one of them (weak)."""
+    first, last = prior.parent_start[j], prior.parent_start[j + 1]
+    present = 0
+    for i in range(first, last):
+        present += member[prior.parent_index[i]]
+    if prior.heredity == STRONG:
+        return present == last - first
+    return present > 0 or first == last
+
+
+@kernel
+def is_admissible(member, size, prior):
+    """Whether the model is within the largest size and respects heredity."""
+    if prior.log_size[size] == -math.inf:
+        return False
+    if prior.heredity == NONE:
+        return True
+    for j in range(member.size):
+        if member[j] and not parents_satisfied(j, member, prior):
+            return False
+    return True
+
+
+@entry
+def log_model_prior(member, size, prior):
+    """Log prior of a model; -inf where it is not admissible.
+
+    Parameters
+    ----------
+    member : uint8[K]
+        1 for the terms of the model, 0 for the others.
+    size : int
+        Number of terms of the model.
+    prior : ModelPriorArrays
+        From ``prior.compile(...).arrays``.
+    """
+    if not is_admissible(member, size, prior):
+        return -math.inf
+    total = prior.log_size[size]
+    for j in range(member.size):
+        if member[j]:
+            total += prior.log_weight[j]
+    return total

@@ -1,0 +1,4 @@
+"""The target: columns or a space of features, response, priors and likelihood; and its fingerprint.
+
+May import: core, data, features, priors, likelihoods.
+"""

@@ -1,0 +1,1 @@
+"""Chains from the outside: arrays, growth, batches, snapshots."""

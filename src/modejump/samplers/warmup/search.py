@@ -1,0 +1,385 @@
+"""The search among features: chains of populations, each run to its end before the next one of its worker begins."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from modejump.features.nonlinear.expression import Feature
+from modejump.kernels.populations.archive import BEST, EVALUATED
+from modejump.kernels.populations.genetic import POPULATIONS, RESTARTS
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.checkpoints import NoCheckpoint
+from modejump.runtime.executors import Crew, Remote
+from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
+from modejump.samplers.chains.feature_snapshots import alpha_arrays, collected_arrays, read_alphas, read_collected
+from modejump.samplers.chains.genetic_chain import GeneticChain
+from modejump.samplers.laws import Collected
+from modejump.samplers.schedule import Progress, brief
+
+STEPS = 300
+PATIENCE = 30
+# Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
+_ROUND = 10
+_ROUND_SECONDS = 0.1
+# Seconds between two reports of progress.
+_REPORT_EVERY = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What is left of a chain when its arrays are gone."""
+
+    collected: Collected
+    alphas: dict[Feature, np.ndarray]
+    populations: int
+    restarts: int
+    steps: int
+    evaluated: int
+    best: float
+
+    @classmethod
+    def of(cls, chain: GeneticChain) -> Finished:
+        """What a chain at its end leaves behind."""
+        chain.collect()
+        num = chain.genetic.num
+        return cls(
+            chain.collected,
+            chain.alphas,
+            int(num[POPULATIONS]),
+            int(num[RESTARTS]),
+            int(num[POPULATIONS]) * chain.genetic.steps,
+            int(chain.archive.num[EVALUATED]),
+            float(chain.archive.val[BEST]),
+        )
+
+    def counts(self) -> np.ndarray:
+        """The numbers of a chain that is at its end."""
+        return np.array([self.populations, self.restarts, self.steps, self.evaluated], np.int64)
+
+    def snapshot(self) -> Snapshot:
+        """All of it as plain arrays."""
+        return (
+            under("collected", collected_arrays(self.collected))
+            | under("alphas", alpha_arrays(self.alphas))
+            | {"counts": self.counts(), "best": np.array(self.best)}
+        )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, problem: FeatureProblem) -> Finished:
+        """What a snapshot was taken of."""
+        reader, names, space = Reader(snapshot), problem.names, problem.space
+        collected = read_collected(reader.under("collected"), names, space)
+        alphas = read_alphas(reader.under("alphas"), names, space)
+        counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
+        return cls.from_counts(counts, reader.number("best"), collected, alphas)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: np.ndarray,
+        best: float,
+        collected: Collected | None = None,
+        alphas: dict[Feature, np.ndarray] | None = None,
+    ) -> Finished:
+        """A chain at its end by its numbers, and its models where somebody still asks for them."""
+        populations, restarts, steps, evaluated = counts.tolist()
+        return cls(collected or {}, alphas or {}, populations, restarts, steps, evaluated, best)
+
+
+def in_words(model: Iterable[Feature]) -> str:
+    """A model for a line of progress."""
+    return " + ".join(f.text for f in sorted(model)) or "the base model"
+
+
+def prime_search(problem: FeatureProblem) -> None:
+    """Compile, or load from the cache, before any clock runs."""
+    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
+
+
+def rounds(chain: GeneticChain, populations: int, share: float | None, began: float) -> Iterator[int]:
+    """Run a chain to its end; the number of its populations after each round.
+
+    Parameters
+    ----------
+    chain : GeneticChain
+        The chain.
+    populations : int
+        Populations that it makes, where it has no share of a time.
+    share : float, optional
+        Seconds that it has.
+    began : float
+        When it began, by the clock that counts them.
+    """
+    # Against the clock, the first rounds are short: a population may take seconds where each model is fitted.
+    done, count = int(chain.genetic.num[POPULATIONS]), _ROUND if share is None else 1
+    while done < populations if share is None else done == 0 or time.perf_counter() - began < share:
+        now = time.perf_counter()
+        done += count if share is not None else min(count, populations - done)
+        chain.run_to(done)
+        took = time.perf_counter() - now
+        if took < _ROUND_SECONDS / 2 and (share is None or count < _ROUND):
+            count *= 2
+        elif took > 10 * _ROUND_SECONDS:
+            count = max(1, count // 2)
+        yield done
+
+
+def chain_at(
+    problem: FeatureProblem, seed: np.random.SeedSequence, options: Mapping[str, int], snapshot: Snapshot | None
+) -> tuple[GeneticChain, float]:
+    """A chain at its beginning or where a snapshot was taken, and the seconds that it has spent."""
+    chain = GeneticChain(problem, seed, patience=PATIENCE, **options)
+    if snapshot is None:
+        return chain, 0.0
+    chain.restore(part_of(snapshot, "chain"))
+    return chain, Reader(snapshot).number("spent")
+
+
+class Back(NamedTuple):
+    """What comes back from a worker elsewhere: where the chain is, or what it left behind at its end."""
+
+    snapshot: Snapshot
+    finished: Snapshot | None
+    populations: int
+    spent: float
+    best: float
+    words: str
+
+
+def search_piece(
+    problem: FeatureProblem,
+    seed: np.random.SeedSequence,
+    options: Mapping[str, int],
+    snapshot: Snapshot | None,
+    populations: int,
+    share: float | None,
+    seconds: float,
+) -> Back:
+    """Run one chain on for some seconds, or to its end.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seed : SeedSequence
+        The chain's stream.
+    options : mapping of str to int
+        Steps of a population, and bytes for columns.
+    snapshot : mapping of str to ndarray, optional
+        Where the chain is, and the seconds that it has spent.
+    populations, share : int, float
+        Where its end is, see `rounds`.
+    seconds : float
+        How long this piece may be.
+    """
+    chain, before = chain_at(problem, seed, options, snapshot)
+    begun = time.perf_counter()
+    ended, spent = True, before
+    for _ in rounds(chain, populations, share, begun - before):
+        spent = before + time.perf_counter() - begun
+        if spent - before >= seconds:
+            ended = False
+            break
+    best, words = float(chain.archive.val[BEST]), in_words(chain.best_model())
+    done = int(chain.genetic.num[POPULATIONS])
+    if ended:
+        return Back({}, Finished.of(chain).snapshot(), done, spent, best, words)
+    return Back(under("chain", chain.snapshot()) | {"spent": np.array(spent)}, None, done, spent, best, words)
+
+
+class Search:
+    """One chain of populations for each seed.
+
+    The chains are independent, so a state to go on from is made of what each of them had at some moment: what the
+    finished ones left, and snapshots of those that run.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seeds : sequence of SeedSequence
+        One stream for each chain.
+    populations : int
+        Populations of each chain, where no ``seconds`` are given for all chains together.
+    seconds : float, optional
+        Wall time.
+    memory : int
+        Bytes for the columns of the chains that run at the same time.
+    crew : Crew
+        Who works on the chains.
+    steps : int
+        MJMCMC steps in a population.
+    progress : callable, optional
+        Called with (done, total, note).
+    checkpoint : Checkpoint, optional
+        Asked between two rounds of a chain whether it is time for a checkpoint.
+    save : callable, optional
+        Hands a state of the search, and its arrays, to the checkpoint.
+    """
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        seeds: Sequence[np.random.SeedSequence],
+        *,
+        populations: int,
+        seconds: float | None,
+        memory: int,
+        crew: Crew,
+        steps: int = STEPS,
+        progress: Progress | None = None,
+        checkpoint: NoCheckpoint | None = None,
+        save: Callable[[dict[str, Any], Snapshot], None] | None = None,
+    ) -> None:
+        chains = len(seeds)
+        self.problem, self.seeds, self.populations, self.steps = problem, seeds, populations, steps
+        self.crew, self.workers = crew, min(crew.workers, chains)
+        self.memory = memory // self.workers
+        self.share = None if seconds is None else seconds * self.workers / chains
+        self.progress, self.checkpoint, self.save = progress, checkpoint or NoCheckpoint(), save
+        self.finished: dict[int, Finished] = {}
+        # Chains that were under way when the state was kept, and for how many seconds.
+        self.waiting: dict[int, Snapshot] = {}
+        self._active: dict[int, float] = {}
+        self._posted: dict[int, Snapshot] = {}
+        self._made: dict[int, int] = {}
+        self._best: tuple[float, str] = (-np.inf, "")
+        self._began = self._told = time.perf_counter()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def run(self) -> list[Finished]:
+        """Run all chains; after an interrupt those under way stop soon, and are found in ``finished``."""
+        left = [index for index in range(len(self.seeds)) if index not in self.finished]
+        if isinstance(self.crew, Remote):
+            self._run_far(self.crew, left)
+            return self.outcomes()
+        # The main thread only waits, so that an interrupt never finds a chain in the middle of something.
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                list(pool.map(self._one, left))
+            except BaseException:
+                self._stopped = True
+                raise
+        return self.outcomes()
+
+    def outcomes(self) -> list[Finished]:
+        """What the chains left, in their order."""
+        return [self.finished[index] for index in sorted(self.finished)]
+
+    def _one(self, index: int) -> None:
+        chain, spent = self._chain(index)
+        began = time.perf_counter() - spent
+        with self._lock:
+            if self._stopped:
+                return
+            self._active[index] = 0.0
+        for done in rounds(chain, self.populations, self.share, began):
+            if self._between_rounds(index, chain, done, began):
+                break
+        outcome = Finished.of(chain)
+        with self._lock:
+            del self._active[index]
+            self._posted.pop(index, None)
+            self.waiting.pop(index, None)
+            self.finished[index] = outcome
+            if not self._stopped:
+                self._report()
+
+    def _chain(self, index: int) -> tuple[GeneticChain, float]:
+        """A chain where it was, and the seconds that it has spent."""
+        options = {"steps": self.steps, "memory": self.memory}
+        return chain_at(self.problem, self.seeds[index], options, self.waiting.get(index))
+
+    def _run_far(self, crew: Remote, left: list[int]) -> None:
+        """The same by workers elsewhere: pieces of all chains that are not at their end, until all are."""
+        options = {"steps": self.steps, "memory": self.memory}
+        try:
+            while left := [index for index in left if index not in self.finished]:
+                end = (self.populations, self.share, crew.pace.seconds)
+                pieces = [(self.seeds[index], options, self.waiting.get(index), *end) for index in left]
+                for i, back in crew.send(search_piece, pieces):
+                    self._take(left[i], back)
+                if self.waiting and self.save is not None and self.checkpoint.due():
+                    self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+        except KeyboardInterrupt:
+            for index in sorted(self.waiting):
+                self.finished[index] = Finished.of(self._chain(index)[0])
+            raise
+
+    def _take(self, index: int, back: Back) -> None:
+        """What a worker elsewhere made of a chain."""
+        self._made[index] = back.populations
+        if back.best > self._best[0]:
+            self._best = (back.best, back.words)
+        if back.finished is None:
+            self.waiting[index] = back.snapshot
+            share = back.populations / self.populations if self.share is None else back.spent / self.share
+            self._active[index] = min(share, 1.0)
+        else:
+            self.finished[index] = Finished.from_snapshot(back.finished, self.problem)
+            self.waiting.pop(index, None)
+            self._active.pop(index, None)
+        self._report()
+
+    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
+        """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
+        spent = time.perf_counter() - began
+        if chain.archive.val[BEST] > self._best[0]:
+            self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
+        with self._lock:
+            if self._stopped:
+                return True
+            self._made[index] = done
+            self._active[index] = done / self.populations if self.share is None else min(spent / self.share, 1.0)
+            if time.perf_counter() - self._told > _REPORT_EVERY and self._active[index] < 1.0:
+                self._report()
+            if index in self._posted or not self.checkpoint.due():
+                return False
+        posted = under("chain", chain.snapshot()) | {"spent": np.array(spent)}
+        with self._lock:
+            self._posted[index] = self.waiting[index] = posted
+            if self.save is not None and not self._stopped and self._active.keys() <= self._posted.keys():
+                self._posted = {}
+                self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+        return False
+
+    def _report(self) -> None:
+        """Progress with the number of chains at their end, the rate, and the best model so far."""
+        self._told = time.perf_counter()
+        if self.progress is None:
+            return
+        rate = sum(self._made.values()) / max(self._told - self._began, 1e-9)
+        note = f"{len(self.finished)} of {len(self.seeds)} chains, {rate:.0f} populations/s"
+        done = len(self.finished) + sum(self._active.values())
+        self.progress(done, len(self.seeds), f"{note}, best: {brief(self._best[1])}" if self._best[1] else note)
+
+    def _arrays(self) -> Snapshot:
+        flat: Snapshot = {}
+        for index, outcome in self.finished.items():
+            flat |= under(f"finished-{index}", outcome.snapshot())
+        for index, snapshot in self.waiting.items():
+            flat |= under(f"running-{index}", snapshot)
+        return flat
+
+    def resume(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        """Go on from a state that ``save`` was given."""
+        reader = Reader(arrays)
+        for name in ("finished", "running"):
+            numbers = state.get(name)
+            reader.need(isinstance(numbers, list) and all(n in range(len(self.seeds)) for n in numbers), name)
+        for index in state["finished"]:
+            self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem)
+        self.waiting = {index: part_of(arrays, f"running-{index}") for index in state["running"]}
+
+
+def search_features(problem: FeatureProblem, seeds: Sequence[np.random.SeedSequence], **options: Any) -> list[Finished]:
+    """Run one chain of populations for each seed, see :class:`Search`."""
+    return Search(problem, seeds, **options).run()

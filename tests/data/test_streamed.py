@@ -1,0 +1,721 @@
+"""Rows that are read in chunks: the same posteriors as in memory, in bounded memory, from files that may be hostile."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import modejump
+from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, Space
+from modejump.cli import main
+from modejump.commands.fit import show
+from modejump.data.dask_source import scan_dask
+from modejump.data.digest import digest_rows, digest_rows_plain
+from modejump.data.moments import Block, Moments, Sample, everything, lanes_of
+from modejump.data.sources import ChunkSource, is_source
+from modejump.problem.fingerprint import fingerprint
+from modejump.problem.problem import Problem
+from modejump.problem.streamed import least_resid
+from modejump.samplers import streamed
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+NAMES = ["a", "b", "c", "d", "e", "f"]
+# Sums of a few hundred rounded products of order one: what is called equal to rounding.
+ROUNDING = 1e-11
+
+
+class Counted:
+    """A table in chunks that counts how often it is read."""
+
+    def __init__(self, frame: pd.DataFrame, rows: int) -> None:
+        self.frame, self.rows, self.passes = frame, rows, 0
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        self.passes += 1
+        table = self.frame.to_numpy(np.float64)
+        return (table[i : i + self.rows] for i in range(0, len(table), self.rows))
+
+    @property
+    def source(self) -> ChunkSource:
+        return modejump.scan_chunks(self, list(self.frame.columns))
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Columns of very different size and level, whole weights with zeros among them."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(900, 6)) * [1.0, 1e5, 1e-4, 1.0, 1.0, 3.0] + [0.0, 1e7, 0.0, 50.0, 0.0, 0.0]
+    x[:, 5] += 0.5 * x[:, 4]
+    y = 0.3 * x[:, 0] + 0.2 * x[:, 3] + 0.1 * x[:, 5] + rng.normal(size=900)
+    return pd.DataFrame(x, columns=NAMES).assign(y=y, w=rng.integers(0, 3, 900).astype(float))
+
+
+def assert_same(one: BGLMRegressor, two: BGLMRegressor, new: pd.DataFrame) -> None:
+    """The same posterior and predictions to rounding."""
+    assert list(one.inclusion_.index) == list(two.inclusion_.index)
+    np.testing.assert_allclose(two.inclusion_["probability"], one.inclusion_["probability"], rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(two.models_["log_posterior"], one.models_["log_posterior"], rtol=1e-12, atol=ROUNDING)
+    ours, theirs = one.predict(new, interval=0.9), two.predict(new, interval=0.9)
+    # The ends of an interval are the roots of an equation, found to eight digits.
+    np.testing.assert_allclose(theirs, ours, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(two.coefficients(), one.coefficients(), rtol=1e-8, atol=1e-8)
+
+
+# What is summed up.
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.lists(st.integers(0, 60), min_size=1, max_size=6), st.booleans())
+@settings(max_examples=40)
+def test_moments_do_not_depend_on_the_chunks(seed: int, k: int, sizes: list[int], weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = sum(sizes) + 2
+    x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 6, (k, 1)) + 10.0 ** rng.integers(-3, 9, (k, 1))
+    w = rng.integers(1, 4, n).astype(float) if weighted else None
+    cuts = np.cumsum([0, *sizes, 2])
+    parts = [
+        Moments.of(x[:, a:b], None if w is None else w[a:b], everything(k))
+        for a, b in zip(cuts[:-1], cuts[1:])
+        if b > a
+    ]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = merged.merged(part)
+    weight = np.ones(n) if w is None else w
+    exact = np.asarray(x, np.longdouble)
+    mean = (exact * weight).sum(axis=1) / weight.sum()
+    z = (exact - mean[:, None]) * np.sqrt(weight.astype(np.longdouble))
+    size = np.abs(x).max(axis=1)
+    np.testing.assert_allclose(merged.mean, mean.astype(float), rtol=1e-14)
+    # Deviations are rounded at the size of the values; products of two of them accordingly.
+    spread = np.sqrt((z**2).sum(axis=1)).astype(float)
+    slack = 1e-15 * n * (np.outer(size, spread) + np.outer(spread, size) + np.outer(spread, spread))
+    assert (np.abs(merged.cross[0] - (z @ z.T).astype(float)) <= slack + 1e-30 * np.outer(size, size) * n).all()
+    np.testing.assert_array_equal(merged.rows, n)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 50))
+@settings(max_examples=30)
+def test_digest_has_a_plain_twin_and_knows_no_order(seed: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(k, n))
+    x[rng.random((k, n)) < 0.2] = -0.0
+    times = rng.integers(1, 5, n).astype(np.uint64)
+    lanes, plain = np.zeros(2, np.uint64), np.zeros(2, np.uint64)
+    digest_rows(x.view(np.uint64), times, lanes)
+    digest_rows_plain(x.view(np.uint64), times, plain)
+    np.testing.assert_array_equal(lanes, plain)
+    order = rng.permutation(n)
+    cut = int(rng.integers(0, n + 1))
+    parts = [Block(x[:, order[rows]], times[order[rows]].astype(float), 0) for rows in (slice(cut), slice(cut, None))]
+    whole = lanes_of(parts[0]).merged(lanes_of(parts[1]))
+    assert whole.text == lanes_of(Block(np.repeat(np.abs(x) * np.sign(x), times.astype(int), axis=1), None, 0)).text
+    other = x.copy()
+    other[0, 0] = np.nextafter(other[0, 0], np.inf)
+    assert lanes_of(Block(other, times.astype(float), 0)).text != whole.text
+
+
+def test_sample_holds_the_extreme_rows_and_does_not_depend_on_the_order_of_merging() -> None:
+    rng = np.random.default_rng(1)
+    blocks = [Block(rng.normal(size=(3, 40)), None, i) for i in range(4)]
+    parts = [Sample.of(block, 10) for block in blocks]
+    left = parts[0].merged(parts[1]).merged(parts[2]).merged(parts[3])
+    tree = parts[0].merged(parts[1]).merged(parts[2].merged(parts[3]))
+    np.testing.assert_array_equal(left.table, tree.table)
+    whole = np.hstack([block.values for block in blocks])
+    np.testing.assert_array_equal(left.table[:3].min(axis=1), whole.min(axis=1))
+    np.testing.assert_array_equal(left.table[:3].max(axis=1), whole.max(axis=1))
+    assert left.rows.shape == (4, 10)
+
+
+def test_least_residual_share_passes_over_dependent_columns() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(50, 3))
+    x = np.column_stack([x, x[:, 0] + x[:, 1]])
+    x = (x - x.mean(axis=0)) / np.linalg.norm(x - x.mean(axis=0), axis=0)
+    y = x[:, :3] @ [1.0, 2.0, 3.0] + 0.01 * rng.normal(size=50)
+    y = (y - y.mean()) / np.linalg.norm(y - y.mean())
+    rss = ((y - x @ np.linalg.lstsq(x, y, rcond=None)[0]) ** 2).sum()
+    assert least_resid(x.T @ x, x.T @ y) == pytest.approx(rss, abs=1e-13)
+
+
+# Selection among columns.
+
+
+@pytest.mark.parametrize("prior", ["g", "jzs"])
+@pytest.mark.parametrize("always_in", [(), ("d", "b")])
+@pytest.mark.parametrize("noise", [1.0, 0.0])
+def test_selection_is_that_in_memory(frame: pd.DataFrame, prior: str, always_in: tuple[str, ...], noise: float) -> None:
+    exact = 0.3 * frame["a"] + 0.2 * frame["d"]
+    data = frame.assign(y=exact + noise * (frame["y"] - exact))
+    model = BGLMRegressor(coef_prior=prior, always_in=always_in, groups={"ef": ["e", "f"]})
+    whole = BGLMRegressor(**model.get_params()).fit(data[NAMES], data["y"], data["w"])
+    for rows in (1000, 37):
+        chunks = Counted(data, rows)
+        model.fit(chunks.source, "y", "w")
+        assert chunks.passes == 1 + (len(always_in) > 0) + (noise == 0.0)
+        assert_same(whole, model, data[NAMES])
+        np.testing.assert_allclose(model.predict(chunks.source), model.predict(data[NAMES]), rtol=1e-13)
+        assert model.score(chunks.source, "y") == pytest.approx(model.score(data[NAMES], data["y"]), abs=1e-13)
+    assert fingerprint(model.problem_) == fingerprint(whole.problem_)
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_sampling_takes_the_same_path(frame: pd.DataFrame) -> None:
+    options = {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "chains": 2, "random_state": 5}
+    whole = BGLMRegressor(**options).fit(frame[NAMES], frame["y"])
+    model = BGLMRegressor(**options).fit(Counted(frame.drop(columns="w"), 100).source, "y")
+    np.testing.assert_array_equal(model.posterior_.result.batch_means, whole.posterior_.result.batch_means)
+
+
+def test_a_column_far_from_zero_in_the_first_chunk_does_not_cancel() -> None:
+    rng = np.random.default_rng(4)
+    x = np.concatenate([np.zeros(50), 1e9 + rng.normal(size=950)])
+    frame = pd.DataFrame({"a": x, "b": rng.normal(size=1000)}).assign(y=lambda t: t["b"] + rng.normal(size=1000))
+    whole = BGLMRegressor().fit(frame[["a", "b"]], frame["y"])
+    model = BGLMRegressor().fit(Counted(frame, 50).source, "y")
+    np.testing.assert_allclose(model.models_["log_posterior"], whole.models_["log_posterior"], atol=1e-9)
+
+
+def test_constant_columns_are_named(frame: pd.DataFrame) -> None:
+    with pytest.warns(modejump.ModejumpWarning, match="constant.*'k'"):
+        model = BGLMRegressor().fit(Counted(frame.assign(k=1e8), 100).source, "y", "w")
+    assert model.inclusion_["probability"]["k"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda t: t.assign(a=t["a"].where(t.index != 250)), r"column 'a' is NaN or missing in row 50 of chunk 2"),
+        (lambda t: t.assign(a=t["a"].where(t.index != 250, np.inf)), "column 'a' is infinite"),
+        (lambda t: t.assign(w=t["w"].where(t.index != 250, -1.0)), "weights 'w' are negative in chunk 2"),
+        (lambda t: t.assign(y=3.0), "y is constant"),
+        (lambda t: t.iloc[:1].assign(w=1.0), "at least 2"),
+        (lambda t: t.iloc[:0], "no rows"),
+        (lambda t: t.assign(y=t["d"] * 2.0), "fit y perfectly"),
+        (lambda t: t.assign(b=2.0 * t["d"] + 1.0), "linearly dependent"),
+    ],
+)
+def test_bad_rows_are_refused_in_a_sentence(
+    frame: pd.DataFrame, change: Callable[[pd.DataFrame], pd.DataFrame], sentence: str
+) -> None:
+    always_in = ("d", "b") if "dependent" in sentence else ("d",)
+    with pytest.raises(InputError, match=sentence):
+        BGLMRegressor(always_in=always_in).fit(Counted(change(frame), 100).source, "y", "w")
+
+
+def test_what_chunks_cannot_do_is_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
+    source = Counted(frame, 100).source
+    for model, call, sentence in [
+        (BGLMRegressor(family="poisson"), {"y": "y"}, "need family 'gaussian'"),
+        (modejump.BGLMClassifier(), {"y": "y"}, "need family 'gaussian'"),
+        (BGLMRegressor(), {"y": frame["y"]}, "must be the name of a column"),
+        (BGLMRegressor(), {"y": None}, "name of the response's column"),
+        (BGLMRegressor(), {"y": "why"}, "'why' is not a column"),
+        (BGLMRegressor(), {"y": "y", "sample_weight": "v"}, "'v' is not a column"),
+        (BGLMRegressor(), {"y": "y", "offset": frame["a"]}, "offset"),
+        (BGNLMRegressor(algorithm="rgmjmcmc"), {"y": "y"}, "'rgmjmcmc' needs the rows in memory"),
+        (BGNLMRegressor(algorithm="auto", budget=Budget(mcse=0.1)), {"y": "y"}, "no Monte Carlo error"),
+        (
+            BGNLMRegressor(algorithm="auto", space=Space(alphas="optimised", projection=0.1, mutation=0.2)),
+            {"y": "y"},
+            "alphas='optimised'",
+        ),
+    ]:
+        with pytest.raises(InputError, match=sentence):
+            model.fit(source, **call)
+    with pytest.raises(InputError, match="a run directory keeps the rows, and these are read in chunks"):
+        modejump.Run(tmp_path / "run").fit(BGLMRegressor(), source, "y")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="names were given"):
+        BGLMRegressor().fit(modejump.scan_chunks(lambda: [np.zeros((5, 3))], ["a", "y"]), "y")
+    with pytest.raises(InputError, match="no table of numbers"):
+        BGLMRegressor().fit(modejump.scan_chunks(lambda: [np.array([["a", "b"]])], ["a", "y"]), "y")
+    with pytest.raises(InputError, match="needs a function"):
+        modejump.scan_chunks([np.zeros((5, 2))], ["a", "y"])
+    with pytest.raises(InputError, match="same name"):
+        modejump.scan_chunks(lambda: [], ["a", "a"])
+
+
+# Files and frames.
+
+
+@pytest.fixture
+def files(frame: pd.DataFrame, tmp_path: Path) -> Path:
+    """The table in three Parquet files of a directory, with whole numbers, short floats and truth values in it."""
+    data = frame.assign(n=np.arange(900) % 7, s=frame["a"].astype(np.float32), t=frame["b"] > 1e7)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for i in range(3):
+        data.iloc[300 * i : 300 * (i + 1)].to_parquet(folder / f"{i}.parquet", row_group_size=70)
+    return folder
+
+
+def test_parquet_files_and_directories(frame: pd.DataFrame, files: Path) -> None:
+    data = pd.read_parquet(files)
+    covariates = [name for name in data.columns if name not in ("y", "w")]
+    whole = BGLMRegressor().fit(data[covariates].astype(float), data["y"], data["w"])
+    for path in (files, sorted(files.iterdir())):
+        model = BGLMRegressor().fit(modejump.scan_parquet(path, rows=64), "y", "w")
+        assert_same(whole, model, data[covariates].astype(float))
+    some = modejump.scan_parquet(files, columns=["a", "n", "y"])
+    assert some.names == ("a", "n", "y") and is_source(some)
+    assert BGLMRegressor().fit(some, "y").feature_names_in_.tolist() == ["a", "n"]
+
+
+def test_hostile_files_are_refused_in_a_sentence(frame: pd.DataFrame, tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (os.system, (f"touch {tmp_path / 'sprung'}",))
+
+    whole = tmp_path / "whole.parquet"
+    frame.to_parquet(whole)
+    blob = whole.read_bytes()
+    cases = {
+        "pickle": pickle.dumps(Trap()),
+        "empty": b"",
+        "short": blob[: len(blob) // 2],
+        "noise": b"PAR1" + np.random.default_rng(1).bytes(2000) + b"PAR1",
+    }
+    for name, content in cases.items():
+        path = tmp_path / f"{name}.parquet"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read as Parquet"):
+            modejump.scan_parquet(path)
+    # Damage inside the pages is met when they are read.
+    middle = bytearray(blob)
+    middle[100 : len(blob) // 3] = np.random.default_rng(2).bytes(len(blob) // 3 - 100)
+    (tmp_path / "middle.parquet").write_bytes(bytes(middle))
+    with pytest.raises(InputError):
+        BGLMRegressor().fit(modejump.scan_parquet(tmp_path / "middle.parquet"), "y")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_parquet_files_that_do_not_fit_are_refused(frame: pd.DataFrame, files: Path, tmp_path: Path) -> None:
+    frame.assign(t="text").to_parquet(tmp_path / "text.parquet")
+    with pytest.raises(InputError, match="'t' does not hold numbers"):
+        BGLMRegressor().fit(modejump.scan_parquet(tmp_path / "text.parquet"), "y")
+    with pytest.raises(InputError, match="does not hold numbers"):
+        modejump.scan_parquet(tmp_path / "text.parquet", columns=["t", "y"])
+    assert BGLMRegressor().fit(modejump.scan_parquet(tmp_path / "text.parquet", columns=["a", "y"]), "y")
+    frame.drop(columns="a").to_parquet(files / "3.parquet")
+    with pytest.raises(InputError, match="has no column 'a'"):
+        BGLMRegressor().fit(modejump.scan_parquet(files), "y", "w")
+    frame.assign(a=frame["a"].where(frame.index > 3)).to_parquet(tmp_path / "gaps.parquet")
+    with pytest.raises(InputError, match="column 'a' is NaN or missing in row 0 of chunk 0"):
+        BGLMRegressor().fit(modejump.scan_parquet(tmp_path / "gaps.parquet"), "y")
+    (tmp_path / "nothing").mkdir()
+    for bad, sentence in [
+        (tmp_path / "none.parquet", "does not exist"),
+        (tmp_path / "nothing", "holds no Parquet file"),
+        ([], "no file"),
+    ]:
+        with pytest.raises(InputError, match=sentence):
+            modejump.scan_parquet(bad)
+    with pytest.raises(InputError, match="whole number"):
+        modejump.scan_parquet(files, rows=0)
+
+
+def test_folders_of_parts_give_their_column(frame: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
+    data = frame.assign(group=np.arange(900) % 3)[["a", "b", "y", "group"]]
+    data["y"] += data["group"]
+    folder = tmp_path / "parts"
+    for value, part in data.groupby("group"):
+        (folder / f"group={value}").mkdir(parents=True)
+        part.drop(columns="group").to_parquet(folder / f"group={value}" / "0.parquet")
+    # What others left while they were writing is no part of the table.
+    for hidden in ("_temporary", ".trash"):
+        (folder / hidden).mkdir()
+        data.to_parquet(folder / hidden / "0.parquet")
+    source = modejump.scan_parquet(folder)
+    assert source.names == ("a", "b", "y", "group")
+    model = BGLMRegressor().fit(source, "y")
+    assert_same(BGLMRegressor().fit(data[["a", "b", "group"]], data["y"]), model, data[["a", "b", "group"]])
+    assert modejump.scan_parquet(folder, columns=["a", "y"]).names == ("a", "y")
+    np.testing.assert_array_equal(
+        np.concatenate([*source.chunks(["group"])], axis=1)[0], np.repeat([0.0, 1.0, 2.0], 300)
+    )
+    (folder / "group=0").rename(folder / "group=none")
+    with pytest.raises(InputError, match="'group' does not hold numbers"):
+        BGLMRegressor().fit(modejump.scan_parquet(folder), "y")
+    monkeypatch.chdir(tmp_path)
+    assert main("fit parts --target y --drop group --quiet --out run".split()) == 0
+    (folder / "group=none").rename(folder / "group=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(InputError, match="'group' is NaN or missing"):
+        BGLMRegressor().fit(modejump.scan_parquet(folder), "y")
+
+
+def test_labels_of_rows_are_no_covariates(frame: pd.DataFrame, tmp_path: Path) -> None:
+    data = frame[["a", "b", "y"]][frame["a"] > 0]
+    for name, saved in {"plain": data, "named": data.assign(id=np.arange(len(data)) ** 2).set_index("id")}.items():
+        saved.to_parquet(tmp_path / f"{name}.parquet")
+        source = modejump.scan_parquet(tmp_path / f"{name}.parquet")
+        assert source.names == tuple(pd.read_parquet(tmp_path / f"{name}.parquet").columns)
+        assert_same(
+            BGLMRegressor().fit(data[["a", "b"]], data["y"]), BGLMRegressor().fit(source, "y"), data[["a", "b"]]
+        )
+    assert modejump.scan_parquet(tmp_path / "named.parquet", columns=["id", "y"]).names == ("id", "y")
+    table = pq.read_table(tmp_path / "plain.parquet")
+    for strange in (b"{", b"[]", b'{"index_columns": 3}'):
+        pq.write_table(table.replace_schema_metadata({b"pandas": strange}), tmp_path / "strange.parquet")
+        assert len(modejump.scan_parquet(tmp_path / "strange.parquet").names) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("family", "poisson"), ("factors", "a"), ("formula", "y~a"), ("offset", "a")]
+)
+def test_directories_and_what_needs_the_rows_in_memory(name: str, value: str, files: Path, capsys) -> None:
+    assert main(["fit", str(files), "--target", "y", f"--{name}", value]) == 2
+    said = f"--{name} poisson does" if name == "family" else f"--{name} does"
+    assert f"{said} not go with a directory of Parquet files" in capsys.readouterr().err
+
+
+def test_new_rows_that_are_none_are_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
+    model = BGLMRegressor().fit(frame[NAMES], frame["y"])
+    frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    for call in (
+        lambda source: model.predict(source),
+        lambda source: model.predict(source, interval=0.9),
+        lambda source: model.score(source, "y"),
+    ):
+        with pytest.raises(InputError, match="no rows"):
+            call(modejump.scan_parquet(tmp_path / "none.parquet"))
+
+
+def test_chunks_that_are_frames_are_read_by_name(frame: pd.DataFrame) -> None:
+    whole = BGLMRegressor().fit(frame[NAMES], frame["y"])
+    turned = frame[[*NAMES, "y"]].iloc[:, ::-1]
+    source = modejump.scan_chunks(lambda: [turned.iloc[:400], turned.iloc[400:, ::-1]], [*NAMES, "y"])
+    assert_same(whole, BGLMRegressor().fit(source, "y"), frame[NAMES])
+    # Names of the user's own are given in the order of the columns.
+    other = frame[[*NAMES, "y"]].rename(columns=str.upper)
+    assert_same(whole, BGLMRegressor().fit(modejump.scan_chunks(lambda: [other], [*NAMES, "y"]), "y"), frame[NAMES])
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_dask_frames_are_summed_where_they_are(frame: pd.DataFrame) -> None:
+    dask = pytest.importorskip("dask", reason="dask is not installed")
+    dd = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    lazy = dd.from_pandas(frame, npartitions=7)
+    whole = BGLMRegressor().fit(frame[NAMES], frame["y"], frame["w"])
+    with dask.config.set(scheduler="threads"):
+        model = BGLMRegressor().fit(lazy, "y", "w")
+        assert_same(whole, model, frame[NAMES])
+        np.testing.assert_allclose(model.predict(lazy), model.predict(frame[NAMES]), rtol=1e-13)
+        laws = BGNLMRegressor(algorithm="auto", chains=1, budget=Budget(steps=900), random_state=1, transforms="G1")
+        assert laws.fit(lazy, "y", "w").laws_.features
+    assert fingerprint(model.problem_) == fingerprint(whole.problem_)
+    with pytest.raises(InputError, match="does not hold numbers"):
+        BGLMRegressor().fit(lazy.assign(t="text"), "y")
+    with pytest.raises(InputError, match="needs a data frame of Dask"):
+        scan_dask(frame)
+    with pytest.raises(InputError, match="two columns of the same name"):
+        BGLMRegressor().fit(dd.from_pandas(pd.concat([frame, frame[["a"]]], axis=1), npartitions=2), "y")
+
+
+# Search among features.
+
+SEARCHES = {
+    "plain": (Space(population=12, size=6), 0.3),
+    "projections": (Space(population=12, size=6, mutation=0.2, crossover=0.3, modification=0.2, projection=0.3), 0.3),
+    "random alphas": (Space(population=10, size=5, mutation=0.4, crossover=0.3, projection=0.05, alphas="random"), 0.3),
+    "no noise": (Space(population=12, size=6), 0.0),
+}
+
+
+@pytest.fixture
+def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearse on so few rows that the sample is not the table."""
+    monkeypatch.setitem(streamed.streamed_features.__kwdefaults__, "sample", 40)
+
+
+def planets(noise: float, n: int = 500) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0.2, 3.0, (n, 4))
+    y = 2.0 + 3.0 * x[:, 0] * np.sin(x[:, 2]) + noise * rng.normal(size=n)
+    return pd.DataFrame(x, columns=NAMES[:4]).assign(y=y, w=rng.integers(0, 3, n).astype(float))
+
+
+def assert_same_search(whole: BGNLMRegressor, model: BGNLMRegressor) -> None:
+    ours, theirs = whole.posterior_.result, model.posterior_.result
+    assert (theirs.populations, theirs.restarts, theirs.n_models) == (ours.populations, ours.restarts, ours.n_models)
+    np.testing.assert_allclose(theirs.chain_best, ours.chain_best, rtol=1e-9)
+    assert model.laws_.features == whole.laws_.features and model.laws_.aliases == whole.laws_.aliases
+    np.testing.assert_array_equal(theirs.models.words, ours.models.words)
+    np.testing.assert_allclose(theirs.renormalised, ours.renormalised, rtol=0, atol=1e-8)
+    assert model.posterior_.fingerprints == whole.posterior_.fingerprints
+
+
+@pytest.mark.parametrize("case", list(SEARCHES))
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_search_visits_the_populations_of_one_in_memory(case: str, small_sample: None) -> None:
+    space, noise = SEARCHES[case]
+    data = planets(noise)
+    weight = "w" if case == "projections" else None
+    options = {
+        "algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=25 * 300), "space": space, "random_state": 3,
+        "transforms": ("sin", "p0", "exp_abs", "troot"),
+    }  # fmt: skip
+    whole = BGNLMRegressor(**options).fit(data[NAMES[:4]], data["y"], None if weight is None else data[weight])
+    chunks = Counted(data if weight else data.drop(columns="w"), 97)
+    model = BGNLMRegressor(**options).fit(chunks.source, "y", weight)
+    assert_same_search(whole, model)
+    # One pass to begin with, one or two for each population, and two for the laws; alphas take one more.
+    assert chunks.passes <= 3 + 25 * (3 if space.projection else 2)
+    if case == "plain":
+        assert chunks.passes == 1 + 25 + 1
+        again = BGNLMRegressor(**options, n_jobs=2).fit(Counted(chunks.frame, 97).source, "y")
+        np.testing.assert_array_equal(again.posterior_.result.renormalised, model.posterior_.result.renormalised)
+    np.testing.assert_allclose(model.predict(chunks.source), whole.predict(data[NAMES[:4]]), rtol=1e-7, atol=1e-7)
+    with pytest.raises(InputError, match="holds no data"):
+        model.log_marginal_likelihood(["a*a*b*c*d"])
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_a_sample_that_is_wrong_costs_passes_and_nothing_else(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    # The extreme rows of a and b lie together, so their product is positive in the sample, and negative in one row.
+    data.loc[7, ["a", "b"]] = -5.0
+    data.loc[420, ["a", "b"]] = [-1.0, 2.0]
+    data["y"] += 2.0 * data["a"] * data["b"]
+    data.loc[420, "y"] = data["y"].median()
+    options = {
+        "algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=25 * 300), "space": Space(population=12, size=6),
+        "random_state": 4, "transforms": ("p0", "p05", "sin"),
+    }  # fmt: skip
+    whole = BGNLMRegressor(**options).fit(data[NAMES[:4]], data["y"])
+    chunks = Counted(data, 100)
+    model = BGNLMRegressor(**options).fit(chunks.source, "y")
+    assert chunks.passes > 1 + 25 + 1
+    assert_same_search(whole, model)
+
+
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
+def test_constant_covariates_and_useless_transforms_are_named(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w").assign(k=2.0)
+    options = {"algorithm": "auto", "chains": 2, "budget": Budget(seconds=0.01), "random_state": 4}
+    with pytest.warns(modejump.ModejumpWarning, match="constant.*'k'"):
+        BGNLMRegressor(**options, transforms=("sin",)).fit(Counted(data, 100).source, "y")
+    negative = data[["a", "y"]].assign(a=-data["a"])
+    with pytest.raises(InputError, match="not finite on any column"):
+        BGNLMRegressor(**options, transforms=("p0",)).fit(Counted(negative, 100).source, "y")
+
+
+def gmjmcmc_on(chunks: Counted, populations: int = 6) -> BGNLMRegressor:
+    model = BGNLMRegressor(
+        algorithm="gmjmcmc", chains=2, budget=Budget(steps=300 * populations), random_state=3,
+        space=Space(population=10, size=5), transforms=("sin", "exp_abs", "troot"),
+    )  # fmt: skip
+    return model.fit(chunks.source, "y")
+
+
+class Interrupted(Counted):
+    """A table in chunks whose reader is interrupted in the middle of some passes."""
+
+    def __init__(self, frame: pd.DataFrame, rows: int, at: set[int]) -> None:
+        super().__init__(frame, rows)
+        self.at = at
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        for number, chunk in enumerate(super().__call__()):
+            if number == 2 and self.passes in self.at:
+                signal.raise_signal(signal.SIGINT)
+            yield chunk
+
+
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
+def test_an_interrupted_search_is_valid(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    # Passes: one to begin with, one for each population, and one for the laws.
+    with pytest.warns(modejump.ModejumpWarning, match="interrupted before its budget was spent"):
+        model = gmjmcmc_on(Interrupted(data, 97, {5}))
+    result = model.posterior_.result
+    assert not result.finished and result.populations == 2 * 3 and result.steps == 2 * 3 * 300
+    # What there is is what a search of three populations gives.
+    short = gmjmcmc_on(Counted(data, 97), 3).posterior_.result
+    np.testing.assert_array_equal(result.renormalised, short.renormalised)
+    assert (result.restarts, result.n_models) == (short.restarts, short.n_models)
+    assert np.isfinite(model.predict(data[NAMES[:4]])).all()
+
+
+@pytest.mark.filterwarnings("ignore:Renormalised:modejump.ModejumpWarning")
+def test_interrupts_with_nothing_to_show_are_passed_on_and_late_ones_lose_nothing(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    for at in ({1}, {2}, {4, 5}):
+        with pytest.raises(KeyboardInterrupt):
+            gmjmcmc_on(Interrupted(data, 97, at))
+    late = gmjmcmc_on(Interrupted(data, 97, {8})).posterior_.result
+    assert late.finished
+    np.testing.assert_array_equal(late.renormalised, gmjmcmc_on(Counted(data, 97)).posterior_.result.renormalised)
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_passes_read_the_columns_that_they_need(small_sample: None) -> None:
+    data = planets(0.05).drop(columns="w")
+    asked: list[tuple[str, ...]] = []
+
+    class Watched(ChunkSource):
+        names = tuple(data.columns)
+
+        def chunks(self, columns: Sequence[str]) -> Iterator[np.ndarray]:
+            asked.append(tuple(columns))
+            yield np.ascontiguousarray(data[list(columns)].to_numpy().T)
+
+    model = BGNLMRegressor(
+        algorithm="gmjmcmc", chains=1, budget=Budget(steps=3000), random_state=3, transforms=("sin",),
+        space=Space(population=6, size=4),
+    ).fit(Watched(), "y")  # fmt: skip
+    used = {name for law in model.laws_.features for name in law.covariates}
+    assert asked[0] == (*NAMES[:4], "y") and asked[-1] == (*sorted(used), "y")
+    assert used < set(NAMES[:4])
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_transforms_of_the_user_are_searched_in_chunks(small_sample: None) -> None:
+    data = planets(0.3).drop(columns="w")
+    modejump.transforms.add("hat_here", lambda x: np.exp(-((x - 1.0) ** 2)))
+    options = {
+        "algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=10 * 300), "space": Space(population=10, size=5),
+        "random_state": 3, "transforms": ("sin", "hat_here"),
+    }  # fmt: skip
+    try:
+        whole = BGNLMRegressor(**options).fit(data[NAMES[:4]], data["y"])
+        assert_same_search(whole, BGNLMRegressor(**options).fit(Counted(data, 97).source, "y"))
+    finally:
+        modejump.transforms.remove("hat_here")
+
+
+# The command line.
+
+
+def test_the_shell_reads_parquet_in_chunks(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tmp_path / "one.parquet"
+    pd.read_parquet(files).to_parquet(one)
+    for i, data in enumerate((files, one)):
+        asked = ["fit", str(data), "--target", "y", "--weights", "w", "--drop", "t", "--out", str(tmp_path / f"run{i}")]
+        assert main([*asked, "--chunked", "--quiet"]) == 0
+    runs = [modejump.load(tmp_path / f"run{i}") for i in (0, 1)]
+    np.testing.assert_allclose(runs[0].inclusion_["probability"], runs[1].inclusion_["probability"], atol=ROUNDING)
+    for new, out in ((files, "a.csv"), (one, "b.csv")):
+        assert main(["predict", str(tmp_path / "run0"), str(new), "--interval", "0.9", "-o", str(tmp_path / out)]) == 0
+    capsys.readouterr()
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "a.csv"), pd.read_csv(tmp_path / "b.csv"), rtol=1e-12)
+    assert main(["predict", str(tmp_path / "run0"), str(files)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 901
+    for more, sentence in [
+        (["--formula", "y ~ a"], "--formula does not go with --chunked"),
+        (["--drop", "zz"], "'zz' is not a column"),
+        (["--transforms", "sin", "--algorithm", "rgmjmcmc"], "rgmjmcmc"),
+        (["--out", str(tmp_path / "run2"), "--checkpoint", "5"], "--checkpoint does not go with rows that are read"),
+    ]:
+        assert main(["fit", str(one), "--target", "y", "--chunked", *more]) == 2
+        assert sentence in capsys.readouterr().err
+    assert main(["fit", str(tmp_path / "a.csv"), "--target", "mean", "--chunked"]) == 2
+    assert "reads Parquet" in capsys.readouterr().err
+    assert main(["fit", str(one), "--chunked"]) == 2
+    assert "give --target" in capsys.readouterr().err
+    monkeypatch.setattr("modejump.commands.chunked.IN_MEMORY", 1000)
+    assert main(["fit", str(one), "--target", "y", "--quiet", "--transforms", "sin", "--steps", "300"]) == 0
+    # Not read whole for the sake of an option that chunks do not have.
+    assert main(["fit", str(one), "--target", "y", "--out", str(tmp_path / "run2"), "--checkpoint", "5"]) == 2
+    assert "--checkpoint does not go with rows that are read" in capsys.readouterr().err
+
+
+def test_a_fit_to_chunks_takes_the_place_of_a_run_that_was_ended(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("job.json", "data.npz", "checkpoint.json", "checkpoint-3.npz"):
+        (run / name).write_bytes(b"{}")
+    asked = ["fit", str(files), "--target", "y", "--weights", "w", "--drop", "t", "--out", str(run)]
+    assert main(asked) == 2
+    assert "not finished" in capsys.readouterr().err
+    assert main([*asked, "--force"]) == 0
+    assert "The run is stored in" in capsys.readouterr().out
+    assert {path.name for path in run.iterdir()} == {"run.json", "posterior.npz", "inclusion.csv", "models.csv"}
+    assert main(["resume", str(run)]) == 2
+    assert "no run to go on with" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
+def test_an_interrupted_fit_to_chunks_promises_no_resumption(
+    frame: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = BGLMRegressor(algorithm="mjmcmc", budget=Budget(steps=2000), random_state=1)
+    model.fit(Counted(frame, 100).source, "y")
+    result = dataclasses.replace(model.posterior_.result, finished=False)
+    model.posterior_ = dataclasses.replace(model.posterior_, result=result)
+    modejump.Run(tmp_path / "run").store(model)
+    show(model, [], "y", tmp_path / "run", quiet=False)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "What there is is stored in" in out and "resume" not in out
+
+
+MEMORY = """
+import sys, resource
+import modejump
+from modejump import BGLMRegressor
+import numpy as np
+tiny = lambda: [np.random.default_rng(1).normal(size=(50, 11))]
+names = [f"x{j}" for j in range(10)] + ["y"]
+BGLMRegressor().fit(modejump.scan_chunks(tiny, names), "y")
+import pyarrow.parquet
+status = lambda mark: next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(mark))
+before = status("VmRSS")
+model = BGLMRegressor().fit(modejump.scan_parquet(sys.argv[1], rows=65536), "y")
+print(before, status("VmHWM"), model.problem_.rows)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc to read memory from")
+@pytest.mark.parametrize("group", [200_000, 3_000_000])
+def test_memory_is_bounded_whatever_the_rows(tmp_path: Path, group: int) -> None:
+    rng = np.random.default_rng(1)
+    path, rows = tmp_path / "large.parquet", 3_000_000
+    block = rng.normal(size=(11, rows // 10))
+    table = pa.table({name: block[j] for j, name in enumerate([*(f"x{j}" for j in range(10)), "y"])})
+    pq.write_table(pa.concat_tables([table] * 10), path, row_group_size=group)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True, timeout=300
+    )
+    before, most, read = map(int, done.stdout.split())
+    assert read == rows
+    # A few chunks of 6 MB and the libraries' own buffers take 100 MB; the table has 264 MB, in one row group or many.
+    assert (most - before) * 1024 < 0.6 * 11 * 8 * rows
+
+
+def test_problem_without_rows_or_digest_has_no_fingerprint(frame: pd.DataFrame) -> None:
+    problem = Problem.build(frame[NAMES].to_numpy(), frame["y"].to_numpy())
+    with pytest.raises(InputError, match="holds no rows"):
+        fingerprint(dataclasses.replace(problem, observed=None))
+
+
+def test_a_search_in_chunks_has_one_chain_unless_more_are_asked_for(frame: pd.DataFrame, tmp_path: Path) -> None:
+    options = {"budget": Budget(steps=600), "random_state": 5, "progress": False, "transforms": ("sin",)}
+    data = frame[[*NAMES[:4], "y"]]
+    found = []
+    for more in ({}, {"chains": 1}):
+        # One chain costs least, and the verdict says what it cannot tell.
+        with pytest.warns(modejump.ModejumpWarning, match="found by one chain"):
+            found.append(BGNLMRegressor(**options, **more).fit(Counted(data, 100).source, "y"))
+    assert len(found[0].posterior_.result.chain_best) == 1
+    assert_same_search(found[1], found[0])
+    assert modejump.load(found[0].save(tmp_path / "run")).chains is None
+    whole = BGNLMRegressor(**options, algorithm="gmjmcmc").fit(data[NAMES[:4]], data["y"])
+    assert len(whole.posterior_.result.chain_best) == 16

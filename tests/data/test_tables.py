@@ -1,0 +1,299 @@
+"""Tables and formulas become the same design matrix however they come, at fit and again at predict."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modejump.core.errors import InputError
+from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.rows import merge_rows
+from modejump.data.tables import TableSpec, learn_table, read_response
+
+ROWS = 12
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "y": rng.normal(size=ROWS),
+            "a": rng.uniform(1, 2, ROWS),
+            "n": rng.integers(0, 5, ROWS),
+            "b": rng.integers(0, 2, ROWS).astype(bool),
+            "f": pd.Categorical(["lo", "mid", "hi"] * 4, categories=["lo", "mid", "hi", "never"]),
+            "two words": rng.normal(size=ROWS),
+        }
+    )
+
+
+def as_polars(table: pd.DataFrame) -> pl.DataFrame:
+    levels = list(table["f"].cat.categories)
+    columns = {name: table[name].to_list() for name in table.columns}
+    return pl.DataFrame(columns).with_columns(pl.col("f").cast(pl.Enum(levels)))
+
+
+def dummies(table: pd.DataFrame) -> np.ndarray:
+    f = table["f"].to_numpy()
+    return np.column_stack([f == "mid", f == "hi"]).astype(float)
+
+
+@pytest.mark.parametrize("convert", [lambda t: t, as_polars], ids=["pandas", "polars"])
+def test_a_frame_becomes_numbers_and_blocks(convert):
+    table = frame().drop(columns="y")
+    spec, design = learn_table(convert(table))
+    assert spec.terms == {"a": [0], "n": [1], "b": [2], "f": [3, 4], "two words": [5]}
+    assert spec.design_names == ["a", "n", "b", "f[T.mid]", "f[T.hi]", "two words"]
+    expected = np.column_stack([table[["a", "n", "b"]].astype(float), dummies(table), table["two words"]])
+    np.testing.assert_array_equal(design, expected)
+    np.testing.assert_array_equal(spec.apply(convert(table)), expected)
+
+
+def test_a_polars_categorical_without_declared_order_is_sorted():
+    table = pl.DataFrame({"f": pl.Series(["v", "u", "w", "u"], dtype=pl.Categorical)})
+    spec, design = learn_table(table)
+    assert spec.design_names == ["f[T.v]", "f[T.w]"]
+    np.testing.assert_array_equal(design, [[1, 0], [0, 0], [0, 1], [0, 0]])
+
+
+def test_the_spec_survives_json_and_codes_new_rows_alike():
+    table = frame().drop(columns="y")
+    spec, design = learn_table(table, {"pair": ["a", 1]})
+    again = TableSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert again == spec
+    np.testing.assert_array_equal(again.apply(table.iloc[3:7]), design[3:7])
+    shuffled = table[list(table.columns[::-1])]
+    np.testing.assert_array_equal(again.apply(shuffled), design)
+    # A factor may come as text, and need not show all of its levels.
+    np.testing.assert_array_equal(again.apply(table.assign(f="hi"))[:, 3:5], np.tile([0.0, 1.0], (ROWS, 1)))
+
+
+@given(
+    levels=st.lists(st.one_of(st.text(max_size=3), st.integers(-5, 5)), min_size=1, max_size=5, unique_by=str),
+    codes=st.lists(st.integers(0, 4), min_size=1, max_size=20),
+)
+@settings(deadline=None, max_examples=40)
+def test_a_factor_is_treatment_coded_whatever_its_levels(levels, codes):
+    values = [levels[c % len(levels)] for c in codes]
+    table = pd.DataFrame({"f": pd.Categorical(values, categories=levels)})
+    spec, design = learn_table(table)
+    present = [level for level in levels if level in values]
+    assert spec.columns[0].levels == tuple(present)
+    expected = np.array([[float(v == level) for level in present[1:]] or [0.0] for v in values])
+    np.testing.assert_array_equal(design, expected)
+    again = TableSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    np.testing.assert_array_equal(again.apply(table), expected)
+
+
+def test_arrays_have_positions_for_names():
+    x = np.arange(12.0).reshape(4, 3)
+    spec, design = learn_table(x)
+    assert spec.terms == {"x1": [0], "x2": [1], "x3": [2]}
+    np.testing.assert_array_equal(design, x)
+    np.testing.assert_array_equal(spec.apply(pd.DataFrame(x, columns=["p", "q", "r"])), x)
+    with pytest.raises(InputError, match="X has 2 columns, but the fit had 3"):
+        spec.apply(pd.DataFrame(x[:, :2], columns=["p", "q"]))
+
+
+def test_groups_stand_where_their_first_column_stood():
+    spec, _ = learn_table(frame().drop(columns="y"), {"both": ["b", "n"], "rest": ["two words", "f"]})
+    assert spec.terms == {"a": [0], "both": [1, 2], "rest": [3, 4, 5]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ({"g": ["a", "zzz"]}, "group 'g' names column 'zzz', which X does not have"),
+        ({"g": [0, 99]}, "group 'g' names column 99, but X has 5 columns"),
+        ({"g": ["a"], "h": ["a"]}, "column 'a' is listed twice"),
+        ({"g": []}, "at least one column"),
+        ({"g": "ab"}, "must be a list"),
+        ({"a": ["n", "b"]}, "has the name of a column outside it"),
+        (["a", "b"], "groups must be a mapping"),
+    ],
+)
+def test_wrong_groups_are_refused(groups, sentence):
+    with pytest.raises(InputError, match=sentence):
+        learn_table(frame().drop(columns="y"), groups)
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (["u", "v"] * 6, "column 'new' holds text; make it a categorical to enter as a factor, or drop it"),
+        (pd.date_range("2020-01-01", periods=ROWS), "column 'new' holds dates or times"),
+        ([1.0, np.nan] * 6, r"column 'new' is missing \(NaN\) in row 1"),
+        ([1.0, 2.0, np.inf] * 4, r"column 'new' is infinite \(inf\) in row 2"),
+        (pd.array([1, 2, None] * 4, dtype="Int64"), r"column 'new' is missing \(NaN\) in row 2"),
+        (pd.Categorical(["u", None] * 6), r"column 'new' is missing \(NaN\) in row 1"),
+        (np.arange(ROWS) * 1j, "column 'new' holds neither numbers nor categories"),
+        (np.array([{}, 1.0] * 6, dtype=object), "column 'new' holds values that are not numbers"),
+    ],
+)
+def test_columns_that_are_no_covariates_are_refused(column, sentence):
+    with pytest.raises(InputError, match=sentence):
+        learn_table(frame().assign(new=column))
+
+
+def test_numbers_in_an_object_column_are_numbers():
+    spec, design = learn_table(pd.DataFrame({"a": np.array([1, 2.5, True], dtype=object)}))
+    np.testing.assert_array_equal(design[:, 0], [1.0, 2.5, 1.0])
+
+
+def test_two_columns_of_one_name_and_lazy_frames_are_refused():
+    with pytest.raises(InputError, match="two columns named 'a'"):
+        learn_table(pd.DataFrame(np.ones((3, 2)), columns=["a", "a"]))
+    with pytest.raises(InputError, match="collect"):
+        learn_table(pl.LazyFrame({"a": [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda t: t.drop(columns="f"), "the new data have no column 'f'"),
+        (lambda t: t.assign(f="elsewhere"), "column 'f' has the level 'elsewhere'"),
+        (lambda t: t.assign(a="text"), "column 'a' held numbers"),
+        (lambda t: t.assign(n=np.nan), "column 'n' is missing"),
+        (lambda t: t.to_numpy(), "column 'f' is a factor, which an array cannot carry"),
+    ],
+)
+def test_new_data_must_match(change, sentence):
+    table = frame().drop(columns="y")
+    spec, _ = learn_table(table)
+    with pytest.raises(InputError, match=sentence):
+        spec.apply(change(table))
+
+
+FORMULAS = [
+    "y ~ a + f + a:b",
+    "y ~ .",
+    "y ~ 0 + a*f",
+    "np.exp(y) ~ I(`two words`**2) + np.sqrt(a) + C(n):f + b",
+    "y ~ C(f, contr.treatment(base='hi')) + C(n) + log(a)",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("convert", [lambda t: t, as_polars], ids=["pandas", "polars"])
+def test_a_formula_codes_new_rows_alike_and_survives_json(formula, convert):
+    table = frame()
+    spec, design, y = learn_formula(formula, convert(table))
+    columns = sorted(j for indices in spec.terms.values() for j in indices)
+    assert columns == list(range(design.shape[1]))
+    np.testing.assert_allclose(y, np.exp(table["y"]) if formula.startswith("np.exp") else table["y"])
+    np.testing.assert_array_equal(spec.apply(convert(table)), design)
+    again = FormulaSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert again.terms == spec.terms and again.intercept == spec.intercept
+    np.testing.assert_array_equal(again.apply(convert(table.iloc[2:9])), design[2:9])
+
+
+def test_terms_of_a_formula_are_blocks():
+    spec, design, _ = learn_formula("y ~ a + f + a:b", frame())
+    assert spec.terms == {"a": [0], "f": [1, 2], "a:b": [3]}
+    np.testing.assert_array_equal(design[:, 1:3], dummies(frame()))
+    assert spec.intercept and not learn_formula("y ~ 0 + a", frame())[0].intercept
+
+
+@pytest.mark.parametrize(
+    ("formula", "sentence"),
+    [
+        ("y ~ a + (", "cannot be read"),
+        ("y ~ zzz", "names column 'zzz', which the data do not have"),
+        ("y ~ mystery(a)", "cannot be evaluated"),
+        ("~ a", "must have a response and terms"),
+        ("a", "must have a response and terms"),
+        ("y ~ a | b", "must have a response and terms"),
+        ("y ~ 1", "no term to select"),
+        ("y ~ y + a", "on both sides"),
+        ("y + a ~ b", "one numeric response"),
+        ("f ~ a", "one numeric response"),
+        ("y ~ np.log(a - 5)", "is NaN in row 0"),
+        (3, "must be text"),
+    ],
+)
+def test_wrong_formulas_are_refused(formula, sentence):
+    with pytest.raises(InputError, match=sentence):
+        learn_formula(formula, frame())
+
+
+@pytest.mark.parametrize("formula", ["y ~ bs(a, df=4)", "y ~ center(a)", "y ~ I(a.mean() * b)", "y ~ np.mean(a):b"])
+def test_only_plain_formulas_are_stored(formula):
+    spec, design, _ = learn_formula(formula, frame())
+    np.testing.assert_allclose(spec.apply(frame()), design)
+    with pytest.raises(InputError, match="cannot be stored"):
+        spec.to_dict()
+
+
+def test_a_stored_formula_runs_no_foreign_code():
+    stored = learn_formula("y ~ a", frame())[0].to_dict()
+    stored["formula"] = "y ~ I(__import__('os').getcwd() and a)"
+    with pytest.raises(InputError, match="cannot be stored"):
+        FormulaSpec.from_dict(stored)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"f": "elsewhere"}, "column 'f' has the level 'elsewhere'"),
+        ({"n": 77}, "column 'n' has the level 77"),
+        ({"a": "text"}, "column 'a' held numbers"),
+        ({"a": np.nan}, "column 'a' is missing"),
+    ],
+)
+def test_new_data_must_match_a_formula(change, sentence):
+    spec, _, _ = learn_formula("y ~ a + f + C(n)", frame())
+    with pytest.raises(InputError, match=sentence):
+        spec.apply(frame().assign(**change))
+    with pytest.raises(InputError, match="have no column 'a'"):
+        spec.apply(frame().drop(columns="a"))
+    with pytest.raises(InputError, match="data frame"):
+        spec.apply(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (None, "requires y"),
+        (["a", "b", "c"], "y holds text"),
+        ([1.0, np.nan, 2.0], "y is NaN in row 1"),
+        (pl.Series([1.0, None, 2.0]), "y is NaN in row 1"),
+        (pd.Series([1.0, 2.0, np.inf]), r"y is infinite \(inf\) in row 2"),
+        ([1.0, 2.0], "X has 3 rows but y has 2"),
+        (np.ones((3, 2)), "1d array"),
+        ([1j, 2, 3], "Complex"),
+    ],
+)
+def test_a_response_is_one_number_for_each_row(y, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read_response(y, 3)
+
+
+@pytest.mark.parametrize("y", [[1, 2, 3], pd.Series([1, 2, 3], dtype="Int64"), pl.Series([1, 2, 3]), (1.0, 2.0, 3.0)])
+def test_responses_come_in_many_containers(y):
+    np.testing.assert_array_equal(read_response(y, 3), [1.0, 2.0, 3.0])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 3), st.integers(1, 4))
+def test_rows_are_merged_into_one_canonical_list(seed, n, p, values):
+    rng = np.random.default_rng(seed)
+    design, y = rng.integers(0, values, (n, p)).astype(float), rng.integers(0, values, n).astype(float)
+    weights = rng.integers(0, 3, n).astype(float)
+    weights[0] = 1.0
+    expected: dict[tuple, float] = {}
+    for row, w in zip(np.column_stack([y, design]).tolist(), weights, strict=True):
+        expected[tuple(row)] = expected.get(tuple(row), 0.0) + w
+    expected = {row: w for row, w in sorted(expected.items()) if w > 0}
+    shuffle = rng.permutation(n)
+    repeat = np.repeat(np.arange(n), weights.astype(int))
+    for d, r, w in (
+        merge_rows(design, y, weights),
+        merge_rows(design[shuffle], y[shuffle], weights[shuffle]),
+        merge_rows(design[repeat], y[repeat], None),
+    ):
+        w = np.ones(len(r)) if w is None else w
+        np.testing.assert_array_equal(np.column_stack([r, d]), np.array(list(expected)).reshape(-1, p + 1))
+        np.testing.assert_array_equal(w, list(expected.values()))

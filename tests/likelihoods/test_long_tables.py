@@ -1,0 +1,128 @@
+"""Fits of long tables, whose rows threads share."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from modejump.kernels.store import COUNT
+from modejump.likelihoods.glm import parts as threads
+from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.glm.newton import has_estimate, new_glm_work
+from modejump.likelihoods.glm.parts import PART, fit_columns_by_parts, is_long
+from modejump.problem.problem import Problem
+from modejump.samplers.budget import Budget
+from modejump.samplers.chains import mjmcmc_chain as runner
+from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.mixture import Mixture
+from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.warmup.best_first import Scouting
+
+
+def build(rows: int, terms: int, family: str = "binomial", prior: str = "bic") -> Problem:
+    rng = np.random.default_rng(31)
+    x = rng.standard_normal((rows, terms))
+    eta = x[:, :3] @ np.array([0.06, 0.03, 0.015])
+    if family == "binomial":
+        y = (rng.random(rows) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    elif family == "poisson":
+        y = rng.poisson(np.exp(eta)).astype(float)
+    else:
+        y = rng.gamma(2.0, np.exp(eta) / 2.0) + 1e-6
+    return Problem.build(x, y, family=family, coef_prior=prior)
+
+
+@pytest.mark.parametrize(("family", "prior"), [("binomial", "g"), ("poisson", "bic"), ("gamma", "hyper-g")])
+def test_parts_add_up_to_the_fit_of_all_rows_whatever_the_threads(family, prior):
+    data = build(PART + 777, 4, family, prior).data
+    for cols in (np.arange(4), np.array([0, 2]), np.array([1, 2, 3])):
+        one, two, whole = (new_glm_work(data.glm, 4) for _ in range(3))
+        arguments = (cols, data.code, data.par, data.n)
+        by_one = fit_columns_by_parts(data.glm, one, *arguments, threads=1)
+        by_two = fit_columns_by_parts(data.glm, two, *arguments, threads=2)
+        assert by_one == by_two
+        np.testing.assert_array_equal(one.beta, two.beta)
+        expected = fit_columns(data.glm, whole, *arguments)
+        np.testing.assert_allclose(by_one, expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(one.beta, whole.beta, rtol=1e-6, atol=1e-9)
+        assert has_estimate(one)
+
+
+def test_parts_prove_separation():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2 * PART, 2))
+    problem = Problem.build(x, (x[:, 0] > 0).astype(float), family="binomial", coef_prior="bic")
+    data = problem.data
+    work = new_glm_work(data.glm, 2)
+    assert fit_columns_by_parts(data.glm, work, np.array([0]), data.code, data.par, data.n, 2) == -np.inf
+    assert not has_estimate(work)
+
+
+@pytest.fixture
+def long_table():
+    """A table whose larger models are asked for."""
+    rows = threads.LONG // 40
+    problem = build(rows, 45)
+    assert is_long(problem.data.glm)
+    return problem
+
+
+def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monkeypatch):
+    asked = []
+
+    def spy(glm, work, cols, code, par, n, threads):
+        asked.append(threads)
+        return fit_columns_by_parts(glm, work, cols, code, par, n, threads)
+
+    monkeypatch.setattr(runner, "fit_columns_by_parts", spy)
+    start = np.zeros(45, np.uint8)
+    start[:41] = 1
+    results = []
+    for count in (1, 2):
+        chain = runner.Runner(long_table, np.random.SeedSequence(8), 2**24, 10, threads=count)
+        chain.start = start
+        moves = Mixture(weights={"flip": 0.9, "jump-greedy": 0.1}, search=3).compile(long_table)
+        chain.run_batches(moves, 2)
+        store = chain.chain.store
+        results.append((chain.means, store.log_posterior[: store.num[COUNT]].copy(), asked.copy()))
+        asked.clear()
+    assert results[0][2] and set(results[0][2]) == {1} and set(results[1][2]) == {2}
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+    # What was answered is what a fit without questions finds.
+    data, store = long_table.data, chain.chain.store
+    e = int(np.argmax([bin(int(w)).count("1") for w in store.words[: store.num[COUNT], 0]]))
+    member = np.array([(int(store.words[e, 0]) >> t) & 1 for t in range(45)], bool)
+    cols = np.flatnonzero(member)
+    expected = fit_columns(data.glm, new_glm_work(data.glm, 45), cols, data.code, data.par, data.n)
+    expected += long_table.compiled_prior.arrays.log_size[len(cols)]
+    np.testing.assert_allclose(store.log_posterior[e], expected, rtol=0, atol=1e-6)
+
+
+def test_a_run_spares_threads_for_the_rows(monkeypatch):
+    given = []
+
+    class Spy(runner.Runner):
+        def __init__(self, *arguments):
+            # The chain that compiles asks for no threads.
+            given.extend(arguments[4:])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(sys.modules["modejump.samplers.mjmcmc"], "Runner", Spy)
+    problem = build(400, 3)
+    results = [mjmcmc(problem, chains=2, workers=w, budget=Budget(steps=2000), seed=3) for w in (1, 5)]
+    assert given == [1, 1, 2, 2]
+    np.testing.assert_array_equal(results[0].batch_means, results[1].batch_means)
+    np.testing.assert_array_equal(results[0].renormalised, results[1].renormalised)
+
+
+def test_a_long_table_is_enumerated_in_small_tasks():
+    problem = build(threads.LONG // 6 + 1, 6)
+    done = []
+    result = enumerate_models(problem, workers=2, progress=lambda at, total, note: done.append(total))
+    assert result.n_models == 64 and done[0] == 4
+    store = Scouting(problem, Budget(steps=640), 1, threads=2).finish()
+    found = np.sort(store.log_posterior[: store.num[COUNT]])[::-1]
+    np.testing.assert_allclose(found, result.models.log_posterior[: len(found)], rtol=0, atol=1e-6)

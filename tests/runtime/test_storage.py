@@ -1,0 +1,475 @@
+"""Runs on disk: what is read back is what was written, and broken files say so in one sentence."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from brute import brute_force, lazy_chains, small_problem
+
+from modejump import BGLMClassifier
+from modejump.core.errors import InputError
+from modejump.posterior import (
+    Posterior,
+    coefficients,
+    load_run,
+    new_rows,
+    predictive_interval,
+    predictive_mean,
+    predictive_std,
+    save_run,
+    storage,
+)
+from modejump.priors.coefficients import COEF_PRIORS
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
+from modejump.problem.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def exact() -> Posterior:
+    problem = small_problem(np.random.default_rng(61), terms=5, coef_prior="hyper-g", model_prior="beta-binomial")
+    return Posterior(problem, brute_force(problem))
+
+
+@pytest.fixture(scope="module")
+def reversible(exact: Posterior) -> Posterior:
+    """As from reversible chains over features."""
+    result = lazy_chains(exact.problem, exact.result, np.random.default_rng(70))
+    visits = result.models.visits
+    chains = np.minimum(visits, np.arange(len(visits)) % 3)
+    return Posterior(
+        exact.problem,
+        replace(
+            result,
+            algorithm="rgmjmcmc",
+            models=replace(result.models, chains=chains),
+            chain_best=np.array([3.0, 2.0, 3.0, 1.0]),
+            library=17,
+            library_share=0.75,
+            population_moves={"population": (1000, 20, 300), "population-small": (0, 0, 0)},
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def sampled(exact: Posterior) -> Posterior:
+    return Posterior(exact.problem, lazy_chains(exact.problem, exact.result, np.random.default_rng(62)))
+
+
+def same_answers(a: Posterior, b: Posterior) -> None:
+    """Every answer of two posteriors is the same."""
+    pd.testing.assert_frame_equal(a.inclusion, b.inclusion)
+    pd.testing.assert_frame_equal(a.models(limit=50), b.models(limit=50))
+    pd.testing.assert_series_equal(a.size_distribution, b.size_distribution)
+    assert a.verdict == b.verdict
+    assert a.verdict.level == b.verdict.level
+    assert (a.best_model(), a.median_model()) == (b.best_model(), b.median_model())
+    assert (a.problem.names, a.problem.always_in) == (b.problem.names, b.problem.always_in)
+    assert a.steps_per_second == b.steps_per_second
+    for name in ("algorithm", "acceptance", "population_moves", "library", "restarts"):
+        assert getattr(a.result, name) == getattr(b.result, name), name
+    for name in ("unvisited", "library_share"):
+        assert np.array_equal(getattr(a.result, name), getattr(b.result, name), equal_nan=True), name
+    rng = np.random.default_rng(63)
+    wanted = a.problem.data.base - int(a.problem.intercept)
+    rows = rng.normal(size=(6, a.problem.n_columns)), rng.normal(size=(6, wanted))
+    one, two = new_rows(a.problem, *rows), new_rows(b.problem, *rows)
+    for kind in ("bma", "best", "median"):
+        assert np.allclose(predictive_mean(a, one, kind), predictive_mean(b, two, kind), rtol=1e-12)
+        assert np.allclose(predictive_std(a, one, kind), predictive_std(b, two, kind), rtol=1e-12)
+        for x, y in zip(predictive_interval(a, one, 0.8, kind), predictive_interval(b, two, 0.8, kind), strict=True):
+            assert np.allclose(x, y, rtol=1e-9)
+    pd.testing.assert_frame_equal(coefficients(a), coefficients(b), rtol=1e-10)
+    for features in (a.best_model(), a.problem.names[:2], ()):
+        assert a.log_marginal_likelihood(features) == pytest.approx(b.log_marginal_likelihood(features), rel=1e-12)
+
+
+@pytest.mark.parametrize("which", ["exact", "sampled", "reversible"])
+def test_a_run_comes_back(which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    posterior: Posterior = request.getfixturevalue(which)
+    extra = {"table": {"columns": ["x1", "x2"], "levels": [1.5, None, "ü"]}}
+    save_run(posterior, tmp_path / "new" / "run", extra)
+    loaded, kept = load_run(tmp_path / "new" / "run")
+    assert kept == extra
+    same_answers(posterior, loaded)
+    # Again from what was loaded: nothing is lost on the way.
+    save_run(loaded, tmp_path / "again")
+    same_answers(posterior, load_run(tmp_path / "again")[0])
+    assert np.array_equal(loaded.result.models.chains, posterior.result.models.chains)
+
+
+@pytest.mark.parametrize("name", sorted(COEF_PRIORS))
+def test_every_coefficient_prior_comes_back(name: str, tmp_path: Path) -> None:
+    problem = small_problem(np.random.default_rng(64), terms=3, coef_prior=name)
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert loaded.problem.coef_prior == problem.coef_prior
+    same_answers(posterior, loaded)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        UniformPrior(max_size=2),
+        BernoulliPrior(q=[0.1, 0.2, 0.3, 0.4]),
+        BetaBinomialPrior(a=1.0, b=3.0, heredity="weak"),
+    ],
+)
+def test_every_model_prior_comes_back(prior: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(65)
+    x = rng.normal(size=(30, 4))
+    x[:, 3] = x[:, 0] * x[:, 1]
+    terms = {"u": [0], "v": [1], "w": [2], "product": [3]}
+    # These parents cannot be read off the names, so the file has to know them.
+    problem = Problem.build(
+        x, x[:, 0] + rng.normal(size=30), terms=terms, model_prior=prior, parents=[[], [], [], [0, 1]]
+    )
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    for a, b in zip(problem.data.prior, loaded.problem.data.prior, strict=True):
+        assert np.array_equal(a, b)
+    same_answers(posterior, loaded)
+
+
+def test_weights_factors_and_terms_always_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(66)
+    x = rng.normal(size=(30, 5)) + 100.0
+    problem = Problem.build(
+        x,
+        x[:, 0] - x[:, 4] + rng.normal(size=30),
+        terms={"a": [0], "f": [1, 2], "b": [3], "z": [4]},
+        always_in=["z"],
+        weights=rng.integers(1, 4, size=30).astype(float),
+        coef_prior="jzs",
+    )
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    same_answers(posterior, load_run(tmp_path)[0])
+
+
+def test_near_perfect_fits_need_no_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(67)
+    x = rng.normal(size=(40, 3))
+    problem = Problem.build(x, 1.0 + x[:, 0] + 1e-7 * rng.normal(size=40), coef_prior="bic")
+    posterior = Posterior(problem, brute_force(problem))
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert loaded.log_marginal_likelihood(["x1"]) == pytest.approx(posterior.log_marginal_likelihood(["x1"]), abs=1e-9)
+    same_answers(posterior, loaded)
+
+
+def test_training_rows_are_not_in_the_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(68)
+    rows = 37
+    problem = small_problem(rng, rows=rows, terms=4)
+    save_run(Posterior(problem, brute_force(problem)), tmp_path)
+    secrets = {*problem.data.columns.x.ravel().tolist(), *problem.data.columns.response.tolist()}
+    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
+        for name in file.files:
+            array = file[name]
+            assert rows not in array.shape, name
+            if array.dtype.kind == "f":
+                assert not secrets & set(array.ravel().tolist()), name
+    loaded, _ = load_run(tmp_path)
+    assert loaded.problem.data.columns.x.shape == (0, 4)
+    assert loaded.problem.rows == rows
+
+
+def test_many_columns_store_what_prediction_needs(
+    exact: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "WHOLE_GRAM", 2)
+    rng = np.random.default_rng(69)
+    x = rng.normal(size=(60, 6))
+    y = 3.0 * x[:, 0] + 3.0 * x[:, 1] + 0.01 * rng.normal(size=60)
+    problem = Problem.build(x, y, coef_prior="g", model_prior=BernoulliPrior(q=1e-4))
+    posterior = Posterior(problem, brute_force(problem))
+    assert len(posterior.kept_models("bma").weight) < 6
+    save_run(posterior, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    same_answers(posterior, loaded)
+    unknown = np.flatnonzero(np.isnan(np.diag(loaded.problem.data.gram)))
+    assert len(unknown)
+    with pytest.raises(InputError, match="does not hold what the model"):
+        loaded.log_marginal_likelihood([problem.names[unknown[0]]])
+
+
+def test_long_tables_are_cut(sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "STORED_MODELS", 3)
+    save_run(sampled, tmp_path)
+    loaded, _ = load_run(tmp_path)
+    assert len(loaded.result.models) == 3
+    assert loaded.n_models == sampled.n_models
+    assert loaded.result.forgotten_visits + loaded.result.models.visits.sum() == sampled.result.steps
+    new = np.random.default_rng(70).normal(size=(4, 5))
+    mine, theirs = (predictive_mean(p, new_rows(p.problem, new)) for p in (sampled, loaded))
+    assert np.allclose(mine, theirs)
+
+
+def test_files_for_people(sampled: Posterior, tmp_path: Path) -> None:
+    save_run(sampled, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    inclusion = pd.read_csv(tmp_path / "inclusion.csv", index_col="feature")
+    assert np.allclose(inclusion["probability"], sampled.inclusion["probability"])
+    models = pd.read_csv(tmp_path / "models.csv", keep_default_na=False)
+    assert models["features"][0] == " + ".join(sampled.best_model())
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    assert about["format_version"] == 2
+    assert about["verdict"]["level"] == sampled.verdict.level
+
+
+def test_cut_tables_leave_the_unvisited_mass_as_it_was(
+    reversible: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = reversible.result
+    assert 0.0 < result.unvisited < 1.0
+    for step, stored in enumerate((5, 2)):
+        monkeypatch.setattr(storage, "STORED_MODELS", stored)
+        save_run(reversible, tmp_path / str(step))
+        loaded, _ = load_run(tmp_path / str(step))
+        assert len(loaded.result.models) == len(loaded.result.models.chains) == stored
+        assert loaded.result.forgotten_shared > 0
+        # The second is cut from what the first one kept.
+        assert loaded.result.unvisited == pytest.approx(result.unvisited, abs=1e-12)
+        assert loaded.verdict == reversible.verdict
+        reversible = loaded
+
+
+def test_files_of_the_first_format_are_read(sampled: Posterior, tmp_path: Path) -> None:
+    save_run(sampled, tmp_path)
+    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files if name != "models_chains"}
+    np.savez_compressed(tmp_path / "posterior.npz", allow_pickle=False, **arrays)
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    about["format_version"] = 1
+    about["digest"] = hashlib.sha256((tmp_path / "posterior.npz").read_bytes()).hexdigest()
+    for name in ("library", "library_share", "population_moves", "forgotten_shared"):
+        del about["result"][name]
+    (tmp_path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    loaded, _ = load_run(tmp_path)
+    same_answers(sampled, loaded)
+    assert not loaded.result.models.chains.any()
+
+
+def test_writing_twice_gives_the_same_bytes(exact: Posterior, tmp_path: Path) -> None:
+    save_run(exact, tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    save_run(exact, tmp_path)
+    assert before == {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+
+
+def test_a_crash_while_writing_leaves_no_half_files(
+    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_run(exact, tmp_path)
+    moved = []
+    real = os.replace
+
+    def fail_on_the_second(source: Any, target: Any) -> None:
+        moved.append(target)
+        if len(moved) == 2:
+            raise OSError("the disk is full")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_on_the_second)
+    with pytest.raises(OSError, match="the disk is full"):
+        save_run(sampled, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz"]
+    # New arrays without a description are told apart from a whole run.
+    with pytest.raises(InputError, match="not a saved run"):
+        load_run(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(
+    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_run(exact, tmp_path)
+    synced = []
+
+    def full(number: int) -> None:
+        synced.append(number)
+        if len(synced) == 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_run(sampled, tmp_path)
+    assert caught.value.filename == str(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    same_answers(load_run(tmp_path)[0], exact)
+
+
+def broken(path: Path, how: str) -> None:
+    about = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    if how == "newer":
+        about["format_version"] = 99
+    elif how == "foreign":
+        about["format"] = "something else"
+    elif how == "a key is missing":
+        del about["problem"]["names"]
+    elif how == "an unknown prior":
+        about["problem"]["coef_prior"] = {"name": "nobody's"}
+    elif how == "not a mapping":
+        about = [1, 2]
+    if how == "no arrays":
+        (path / "posterior.npz").unlink()
+    elif how == "no description":
+        (path / "run.json").unlink()
+    elif how == "cut arrays":
+        content = (path / "posterior.npz").read_bytes()
+        (path / "posterior.npz").write_bytes(content[: len(content) // 2])
+    elif how == "cut description":
+        text = (path / "run.json").read_text(encoding="utf-8")
+        (path / "run.json").write_text(text[: len(text) // 2], encoding="utf-8")
+    else:
+        (path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("newer", "upgrade modejump"),
+        ("foreign", "not written by modejump"),
+        ("not a mapping", "not written by modejump"),
+        ("a key is missing", "damaged or incomplete"),
+        ("an unknown prior", "damaged or incomplete"),
+        ("no arrays", "posterior.npz is missing"),
+        ("no description", "no readable run.json"),
+        ("cut arrays", "damaged or incomplete"),
+        ("cut description", "not valid JSON"),
+    ],
+)
+def test_broken_runs_say_so_in_one_sentence(exact: Posterior, tmp_path: Path, how: str, says: str) -> None:
+    save_run(exact, tmp_path)
+    broken(tmp_path, how)
+    with pytest.raises(InputError, match=says) as caught:
+        load_run(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def forged(folder: Path, changes: dict[str, Any]) -> None:
+    """Change arrays as somebody would who knows the format; bytes stand for themselves."""
+    with np.load(folder / "posterior.npz") as file:
+        arrays = {name: file[name] for name in file.files} | changes
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            if isinstance(array, bytes):
+                content.write(array)
+            else:
+                np.lib.format.write_array(content, array, allow_pickle=False)
+            archive.writestr(f"{name}.npy", content.getvalue())
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    about["digest"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+    (folder / "posterior.npz").write_bytes(buffer.getvalue())
+    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def huge() -> bytes:
+    """The header of an array that no memory holds, and nothing behind it."""
+    header = io.BytesIO()
+    about = {"descr": "<f8", "fortran_order": False, "shape": (1 << 44,)}
+    np.lib.format.write_array_header_1_0(header, about)  # type: ignore[arg-type]
+    return header.getvalue()
+
+
+FORGERIES: dict[str, Any] = {
+    "an array that no memory holds": lambda a: {"loading": huge()},
+    "text": lambda a: {"models_log_posterior": a["models_log_posterior"].astype("U9")},
+    "models of terms beyond the last": lambda a: {"models_words": a["models_words"] | np.uint64(1 << 40)},
+    "models of too many words": lambda a: {"models_words": np.repeat(a["models_words"], 3, axis=1)},
+    "kept models of terms beyond the last": lambda a: {"bma_words": a["bma_words"] | np.uint64(1 << 63)},
+    "fewer kept models": lambda a: {"bma_words": a["bma_words"][:-1]},
+    "residuals of other models": lambda a: {"bma_resid": a["bma_resid"][:-1]},
+    "visits of other models": lambda a: {"models_visits": a["models_visits"][:-1]},
+    "columns beyond the last": lambda a: {"data_first": a["data_first"] * 1000},
+    "columns before the first": lambda a: {"data_first": a["data_first"] - 3},
+    "stretches of parents beyond the last": lambda a: {"parent_start": a["parent_start"] + 7},
+    "products of columns beyond the last": lambda a: {"gram_columns": a["gram_columns"] + 1},
+    "products of columns before the first": lambda a: {"gram_columns": a["gram_columns"] - 1},
+    "a longer base": lambda a: {"data_base": np.array(1 << 40)},
+    "more columns than there are": lambda a: {"data_max_cols": np.array(1 << 40)},
+    "another prior": lambda a: {"data_code": np.array(99)},
+    "a shorter response": lambda a: {"data_corr": a["data_corr"][:-1]},
+    "another number of terms": lambda a: {"result_renormalised": a["result_renormalised"][:-1]},
+    "a scalar": lambda a: {"scale": np.array(1.0)},
+}
+
+
+@pytest.mark.parametrize("which", FORGERIES)
+def test_forged_arrays_are_refused_before_anything_uses_them(exact: Posterior, tmp_path: Path, which: str) -> None:
+    save_run(exact, tmp_path)
+    with np.load(tmp_path / "posterior.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    forged(tmp_path, {})
+    same_answers(load_run(tmp_path)[0], exact)
+    forged(tmp_path, FORGERIES[which](arrays))
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        load_run(tmp_path)
+
+
+def test_forged_fits_of_classes_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(60, 3))
+    model = BGLMClassifier().fit(x, x[:, 0] + rng.normal(size=60) > 0)
+    for name, change in (("bma_fits_size", 1), ("bma_fits_size", 1 << 40), ("best_fits_size", -1)):
+        model.save(tmp_path)
+        with np.load(tmp_path / "posterior.npz") as file:
+            sizes = file[name]
+        forged(tmp_path, {name: sizes + change})
+        with pytest.raises(InputError, match="damaged or incomplete"):
+            load_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_description_too_deep_to_read_is_refused(exact: Posterior, tmp_path: Path, text: str) -> None:
+    save_run(exact, tmp_path)
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match="not valid JSON"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("result", {"steps": "many"}),
+        ("result", {"algorithm": 3}),
+        ("result", {"finished": "no"}),
+        ("result", {"log_evidence": None}),
+        ("result", {"chain_best": [1.0]}),
+        ("result", {"notes": [[1]]}),
+        ("problem", {"names": "abcde"}),
+        ("problem", {"always_in": [3]}),
+        ("problem", {"rows": None}),
+        ("problem", {"intercept": "yes"}),
+    ],
+)
+def test_forged_fields_are_refused(exact: Posterior, tmp_path: Path, part: str, change: dict[str, Any]) -> None:
+    save_run(exact, tmp_path)
+    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    about[part] |= change
+    (tmp_path / "run.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        load_run(tmp_path)
+
+
+def test_a_file_in_the_way_is_refused(exact: Posterior, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("here first")
+    with pytest.raises(InputError, match="is a file"):
+        save_run(exact, tmp_path / "run")
+    with pytest.raises(InputError, match="not a saved run"):
+        load_run(tmp_path / "run")

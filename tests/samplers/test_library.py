@@ -1,0 +1,304 @@
+"""The library of RGMJMCMC: edits of good models scored against brute force, and which features get a place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import reversible_twin as rt
+from genetic_twin import inside
+
+from modejump.core.handles import handle
+from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior
+from modejump.features import Feature
+from modejump.features.fresh import next_edit
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
+from modejump.priors.complexity import ComplexityPrior
+from modejump.problem.feature_problem import FeatureProblem, FeatureTable
+from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.laws import Collected
+from modejump.samplers.warmup.library import NEGLIGIBLE, best_models, build_library, edit_scores, log_importance
+
+F = Feature.parse
+SEVERAL = "plain", "two functions", "projections", "no functions", "no products"
+
+
+def models_of(*texts: str) -> list[frozenset[Feature]]:
+    """Models from texts with commas between the features."""
+    return [frozenset(F(part) for part in text.split(",") if part) for text in texts]
+
+
+def problem_of(case: str) -> FeatureProblem:
+    """A small problem; the response of two of them is a law without noise."""
+    limits = {"depth": 2, "width": 3, "complexity": 4, "size": 3}
+    if case == "projections":
+        return rt.small_problem(31, depth=3, width=2, complexity=5, size=2, projections=True)
+    if case == "two functions":
+        return rt.small_problem(32, columns=3, functions=("sin", "troot"), depth=2, width=2, complexity=3, size=3)
+    if case == "no functions":
+        return rt.small_problem(33, columns=3, functions=(), **limits)
+    if case == "no products":
+        return rt.small_problem(34, functions=("sin", "troot"), **limits | {"width": 1})
+    if case == "trees":
+        return rt.small_problem(35, spelling="trees", **limits)
+    if case == "copies":
+        return rt.small_problem(36, columns=3, collinear="copy", **limits | {"complexity": 3})
+    if case == "plain":
+        return rt.small_problem(37, **limits)
+    rng = np.random.default_rng(38)
+    x = rng.uniform(0.5, 2.0, (30, 2))
+    if case == "no noise, small variation":
+        x = x * np.array([1.0, 1e-3]) + np.array([0.0, 5.0])
+    weights = rng.integers(0, 4, 30).astype(float) if case == "weights" else None
+    y = x[:, 0] * x[:, 1] + (rng.normal(size=30) if case == "weights" else 0.0)
+    return feature_problem(
+        x, y, "ab", transforms=[transforms[name] for name in ("sin", "troot", "sigmoid")],
+        space=Space(depth=2, width=3, complexity=3, size=3, population=10), coef_prior="jeffreys",
+        model_prior=ComplexityPrior(0.4), weights=weights,
+    )  # fmt: skip
+
+
+CASES = (*SEVERAL, "trees", "copies", "weights", "no noise", "no noise, small variation")
+
+
+def exact_of(problem: FeatureProblem) -> ExactPosterior:
+    features = enumerate_features(problem.names, problem.transforms, problem.space)
+    return exact_posterior(problem, features, size=problem.space.size)
+
+
+def values_of(exact: ExactPosterior) -> Collected:
+    """Log posterior of each model of positive probability."""
+    return {
+        frozenset(exact.features[i] for i in model): float(value)
+        for model, value in zip(exact.models, exact.log_posterior, strict=True)
+        if value > -np.inf
+    }
+
+
+def edits_of(problem: FeatureProblem, feature: Feature) -> list[Feature]:
+    """Results of all edits of a feature that lie in the space, each as often as there are ways to it."""
+    functions = [t.name for t in problem.transforms]
+    made = (new for _, _, new in rt._all_edits(feature, problem.names, functions))
+    return [new for new in made if new is not feature and inside(new, problem.declared())]
+
+
+Neighbours = list[tuple[Feature, frozenset[Feature], float]]
+
+
+def neighbours_of(problem: FeatureProblem, model: frozenset[Feature], exact: ExactPosterior) -> Neighbours:
+    """For each distinct edit of each member: the edit, the model with it in the member's place or beside it, value."""
+    known, values = set(exact.features), values_of(exact)
+    found: Neighbours = []
+    for old in model:
+        for new in dict.fromkeys(edits_of(problem, old)):
+            if new in known:
+                # A member twice is no model.
+                for made in ((model - {old}) | {new}, model | {new}):
+                    found.append((new, made, -np.inf if new in model else values.get(made, -np.inf)))
+    return found
+
+
+def some_models(exact: ExactPosterior, problem: FeatureProblem) -> list[frozenset[Feature]]:
+    """The best models, one of each size, and the largest."""
+    known = sorted(values_of(exact).items(), key=lambda item: -item[1])
+    chosen = [model for model, _ in known[:4]]
+    for size in range(problem.space.size + 1):
+        chosen += [model for model, _ in known if len(model) == size][:2]
+    return list(dict.fromkeys(chosen))
+
+
+@rt.compiled
+def walk(features, declared, f, out):
+    """All edits of one feature in turn; returns how many, the void ones included, and what comes after the last."""
+    ar, space = handle(features), handle(declared)
+    at = np.zeros(3, np.int64)
+    count = 0
+    made = next_edit(ar, space, f, at)
+    while made != -2:
+        out[count] = made
+        count += 1
+        made = next_edit(ar, space, f, at)
+    return count, next_edit(ar, space, f, at)
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_edits_come_one_by_one_and_all_of_them(case: str) -> None:
+    problem = problem_of(case)
+    table = FeatureTable(problem, 50_000)
+    features = enumerate_features(problem.names, problem.transforms, problem.space)
+    for feature, number in zip(features, table.numbers(features), strict=True):
+        out = np.empty(5000, np.int64)
+        count, after = walk(table.arena, problem.declared(), number, out)
+        assert after == -2
+        made = Counter(table.feature(int(f)) for f in out[:count] if f >= 0)
+        assert made == Counter(edits_of(problem, feature))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scores_of_edits_equal_brute_force(case: str) -> None:
+    problem = problem_of(case)
+    exact = exact_of(problem)
+    models = some_models(exact, problem)
+    scores, better, done = edit_scores(problem, models)
+    plain: dict[Feature, float] = {}
+    evaluated, best = 0, []
+    for model in models:
+        found = neighbours_of(problem, model, exact)
+        evaluated += len(found)
+        for new, _, value in found:
+            if value > -np.inf:
+                plain[new] = float(np.logaddexp(plain.get(new, -np.inf), value))
+        best.append(max((value for _, _, value in found), default=-np.inf))
+    assert done == evaluated
+    assert scores == pytest.approx(plain, abs=1e-6)
+    # The best edit of each model is one of its neighbours, with its own value.
+    values = values_of(exact)
+    assert better == pytest.approx({model: values[model] for model in better}, abs=1e-6)
+    for model, value in zip(models, best, strict=True):
+        if value > -np.inf:
+            near = {made for _, made, v in neighbours_of(problem, model, exact) if v > value - 1e-6}
+            assert near & better.keys()
+
+
+def test_an_empty_model_has_no_edits() -> None:
+    problem = problem_of("plain")
+    assert edit_scores(problem, []) == edit_scores(problem, models_of("")) == ({}, {}, 0)
+
+
+def test_evaluations_of_edits_are_limited() -> None:
+    problem = problem_of("plain")
+    models = models_of("a,b,a*b", "a,sin(b)")
+    full, _, all_of_them = edit_scores(problem, models)
+    done = [edit_scores(problem, models, limit)[2] for limit in (1, 20, all_of_them, 10**6)]
+    assert 1 <= done[0] <= done[1] < done[2] == done[3] == all_of_them
+    # What was evaluated counts, and nothing else does.
+    part, _, _ = edit_scores(problem, models, 1)
+    assert part.keys() < full.keys() and all(part[f] <= full[f] + 1e-9 for f in part)
+
+
+def collected_of(problem: FeatureProblem, models: Iterable[frozenset[Feature]]) -> Collected:
+    values = values_of(exact_of(problem))
+    return {model: values[model] for model in models}
+
+
+def test_importance_is_the_posterior_of_the_models_with_a_feature() -> None:
+    exact = exact_of(problem_of("plain"))
+    total = log_importance(values_of(exact))
+    plain = exact.inclusion()
+    assert {f: np.exp(v - exact.log_evidence) for f, v in total.items()} == pytest.approx(
+        {f: p for f, p in plain.items() if f in total}, rel=1e-9
+    )
+
+
+def test_best_models_come_first_and_ties_go_by_text() -> None:
+    models = models_of("a", "b", "a*b", "")
+    collected = dict(zip(models, (1.0, 2.0, 1.0, 3.0), strict=True))
+    assert best_models(collected, 3) == models_of("", "b", "a")
+    assert best_models(dict(reversed(collected.items())), 4) == models_of("", "b", "a", "a*b")
+
+
+def check_library(
+    problem: FeatureProblem, collected: Collected, **options: Any
+) -> tuple[Sequence[Feature], np.ndarray]:
+    """A library twice, which is the same twice; what holds of any."""
+    one, two = (build_library(problem, dict(collected), **options) for _ in range(2))
+    assert one.features == two.features
+    np.testing.assert_array_equal(one.importance, two.importance)
+    assert len(one.features) == len(one.importance) <= options.get("most", 128)
+    assert len(set(one.features)) == len(one.features)
+    assert ((one.importance >= 0.0) & (one.importance <= 1.0)).all()
+    return one.features, one.importance
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_library_holds_covariates_good_models_and_what_lies_beside_them(case: str) -> None:
+    problem = problem_of(case)
+    exact = exact_of(problem)
+    collected = collected_of(problem, some_models(exact, problem)[:3])
+    features, _ = check_library(problem, collected)
+    held = set(features)
+    assert {F(name) for name in problem.names} <= held
+    assert {f for model in collected for f in model} <= held
+    total = np.logaddexp.reduce(list(values_of(exact).values()))
+    for model in collected:
+        for new, _, value in neighbours_of(problem, model, exact):
+            # Against the whole posterior, which is more than warm-up knows of.
+            assert new in held or value < total + np.log(NEGLIGIBLE)
+
+
+def test_all_models_give_their_features_at_least_their_inclusion_probability() -> None:
+    problem = problem_of("plain")
+    exact = exact_of(problem)
+    features, importance = check_library(problem, values_of(exact))
+    inclusion = exact.inclusion()
+    assert set(features) == set(exact.features)
+    # A model counts again where it is an edit of another.
+    assert all(p >= inclusion[f] - 1e-9 for f, p in zip(features, importance, strict=True))
+
+
+def law_problem(law: str) -> FeatureProblem:
+    rng = np.random.default_rng(41)
+    x = rng.uniform(0.5, 3.0, (80, 3))
+    column = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "sin": np.sin, "troot": np.cbrt}
+    y = eval(law, column) + 0.05 * rng.normal(size=80)
+    return feature_problem(x, y, "abc", transforms=[transforms["sin"], transforms["troot"]], space=Space())
+
+
+# The second and the third are two edits away, by a better model on the way.
+@pytest.mark.parametrize(
+    ("law", "start"), [("sin(a*b)", "a*b"), ("a*b*c", "a"), ("a*b*c", "b"), ("troot(a)*b", "a*b"), ("b*sin(c)", "b*c")]
+)
+def test_edits_climb_to_a_law_that_warm_up_did_not_meet(law: str, start: str) -> None:
+    problem = law_problem(law)
+    collected: Collected = {frozenset([F(start)]): 0.0, frozenset(): 0.0}
+    library = build_library(problem, collected)
+    best = max(collected, key=lambda model: collected[model])
+    assert F(law) in best and F(law) in library.features
+    assert library.importance[library.features.index(F(law))] > 0.9
+
+
+def test_a_library_has_room_for_so_many_and_half_of_it_for_idle_covariates() -> None:
+    problem = problem_of("two functions")
+    exact = exact_of(problem)
+    covariates = {F(name) for name in problem.names}
+    for most in (2, 6, 40):
+        features, _ = check_library(problem, values_of(exact), most=most)
+        assert len(features) == min(most, len(exact.features))
+        # Where half of the library has room for all covariates, all have a place.
+        if most >= 2 * len(covariates):
+            assert covariates <= set(features)
+
+
+def test_a_covariate_that_good_models_need_is_not_left_out_for_an_idle_one() -> None:
+    problem = problem_of("two functions")
+    a, b, c = (F(name) for name in "abc")
+    others = [f for f in exact_of(problem).features if f not in (a, b, c)][:5]
+    # Five features of great worth, one covariate of some, two of none.
+    collected = {frozenset([f]): 100.0 for f in others} | {frozenset([a, F("sin(c)")]): 95.0}
+    library = build_library(problem, collected, most=6, limit=1)
+    assert {a, b, c} <= set(library.features)
+
+
+def test_constant_covariates_have_no_place() -> None:
+    rng = np.random.default_rng(42)
+    x = rng.normal(size=(30, 3))
+    x[:, 1] = 2.0
+    problem = feature_problem(x, x[:, 0] + rng.normal(size=30), "abc", transforms=[transforms["sin"]], space=Space())
+    cases: list[Collected] = [{}, {frozenset(): 0.0}, {frozenset([F("a")]): 1.0}]
+    for collected in cases:
+        features, _ = check_library(problem, collected)
+        assert {F("a"), F("c")} <= set(features) and F("b") not in features
+
+
+def test_what_edits_find_is_added_to_what_is_known() -> None:
+    problem = problem_of("plain")
+    values = values_of(exact_of(problem))
+    collected = collected_of(problem, models_of("a*b*b"))
+    before = dict(collected)
+    build_library(problem, collected)
+    assert before.items() <= collected.items() and len(collected) > len(before)
+    assert collected == pytest.approx({model: values[model] for model in collected}, abs=1e-6)
