@@ -39,7 +39,7 @@ def population_seconds(problem: FeatureProblem, populations: int, steps: int, se
     begun = time.thread_time()
     chain.run_to(populations)
     spent = time.thread_time() - begun
-    return spent / populations, float(chain.archive.num[EVALUATED]) / populations
+    return spent / populations, float(chain.archive.scalars["evaluated"]) / populations
 
 
 def lines(row: int, populations: int, repetitions: int) -> Iterator[Line | Note]:

@@ -346,10 +346,10 @@ def population_seconds(
     chains = started(setup.problem, setup.library, moves, setup.known, [seed], steps)
     warmed(chains, setup.learnt, setup.known, size)
     (chain,) = chains
-    before = int(chain.guests.num[POPULATIONS])
+    before = int(chain.guests.scalars["populations"])
     begun = time.thread_time()
     chain.advance(size.populations * chain.population_steps)
-    return (time.thread_time() - begun) / (int(chain.guests.num[POPULATIONS]) - before)
+    return (time.thread_time() - begun) / (int(chain.guests.scalars["populations"]) - before)
 
 
 def fresh_features(setup: Setup, size: Size) -> float:
@@ -358,7 +358,7 @@ def fresh_features(setup: Setup, size: Size) -> float:
     warmed([chain], setup.learnt, setup.known, size)
     total = 0
     for _ in range(size.populations):
-        chain.advance(int(chain.guests.num[LEFT]))
+        chain.advance(int(chain.guests.scalars["left"]))
         # Without moves the next population has the model's guests and the fresh ones, nobody else.
         carried = int(chain.chain.state.member[chain.first :].sum())
         chain.advance(1)

@@ -16,7 +16,6 @@ import twin
 from numba import njit
 from scipy.stats import chi2
 
-from modejump.core.handles import handle
 from modejump.core.random import alias_table, new_stream
 from modejump.kernels import chain as chain_kernels
 from modejump.kernels.chain import draw_kernel, step
@@ -36,9 +35,8 @@ LEAST_EXPECTED = 5.0
 
 
 @njit(nogil=True, error_model="numpy")
-def replicate(problem_data, chain, settings, steps, starts, models, ends):
+def replicate(data, ch, moves, steps, starts, models, ends):
     """From each start so many steps of the mixture, then the end."""
-    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
     for r in range(len(starts)):
         set_model(data, ch.state, ch.work, ch.store, models[starts[r]])
         for _ in range(steps):

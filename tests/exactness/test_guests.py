@@ -176,14 +176,14 @@ def check_places(experiment: rt.Experiment, chain: ReversibleChain) -> int:
 def check_state(experiment: rt.Experiment, chain: ReversibleChain) -> None:
     """The chain's model, its log posterior with the boosts of its guests, and its key."""
     st = chain.chain.state
-    members = st.order[: st.num[SIZE]]
+    members = st.order[: st.scalars["size"]]
     features = chain.population.feature[members]
     assert (features >= 0).all()
     row = experiment.models[frozenset(chain.feature(int(f)) for f in features)]
     boost = chain.guests.boost[members[members >= chain.first]].sum()
-    assert st.val[LOG_POSTERIOR] - boost == pytest.approx(experiment.exact.log_posterior[row], abs=1e-8)
+    assert st.scalars["log_posterior"] - boost == pytest.approx(experiment.exact.log_posterior[row], abs=1e-8)
     assert st.hash[0] == np.bitwise_xor.reduce(chain.arena.key[features], initial=np.uint64(0))
-    entry = st.num[ENTRY]
+    entry = st.scalars["entry"]
     assert (chain.chain.store.words[entry] == st.words).all()
 
 
@@ -212,14 +212,14 @@ def test_nothing_is_left_of_a_population_but_the_model(case: str) -> None:
         check_places(experiment, chain)
         check_state(experiment, chain)
         # Models in the store are of the library, but for the chain's own where that has guests.
-        mark = int(chain.guests.num[MARK])
+        mark = int(chain.guests.scalars["mark"])
         assert (store.words[:mark, chain.first // 64 :] == 0).all()
-        assert store.num[STORED] == mark + bool(len(guests))
-        assert chain.guests.num[LEFT] == 0
+        assert store.scalars["count"] == mark + bool(len(guests))
+        assert chain.guests.scalars["left"] == 0
         # Every model of the store is found by its key: its index was unwound and wound up again.
-        known = {tuple(row) for row in store.words[: store.num[STORED]]}
-        assert len(known) == store.num[STORED]
-        assert (store.slots > 0).sum() == store.num[STORED]
+        known = {tuple(row) for row in store.words[: store.scalars["count"]]}
+        assert len(known) == store.scalars["count"]
+        assert (store.slots > 0).sum() == store.scalars["count"]
 
 
 def test_archived_models_have_no_boost_and_are_kept_once() -> None:
@@ -227,13 +227,13 @@ def test_archived_models_have_no_boost_and_are_kept_once() -> None:
     for _ in range(30):
         chain.advance(997)
         archive = chain.archive
-        kept = int(archive.num[KEPT])
+        kept = int(archive.scalars["kept"])
         models = [frozenset(chain.feature(int(f)) for f in archive.features[m, : archive.size[m]]) for m in range(kept)]
         assert len(set(models)) == kept
         exact = experiment.exact.log_posterior[[experiment.models[model] for model in models]]
         np.testing.assert_allclose(archive.log_posterior[:kept], exact, atol=1e-9)
-        assert archive.val[BAR] <= archive.log_posterior[:kept].min(initial=np.inf)
-    assert archive.num[DISTINCT] >= kept > 50
+        assert archive.scalars["bar"] <= archive.log_posterior[:kept].min(initial=np.inf)
+    assert archive.scalars["distinct"] >= kept > 50
 
 
 def test_library_features_that_no_model_can_have_are_refused() -> None:

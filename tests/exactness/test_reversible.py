@@ -387,13 +387,13 @@ def test_a_store_that_grows_or_forgets_does_not_change_the_path(monkeypatch: pyt
     roomy = run_of(experiment)
     monkeypatch.setattr(reversible, "FIRST_CAPACITY", 16)
     grown = run_of(experiment)
-    assert len(grown.chain.store.log_posterior) > 16 and grown.chain.store.num[FORGOTTEN] == 0
+    assert len(grown.chain.store.log_posterior) > 16 and grown.chain.store.scalars["forgotten"] == 0
     tight = run_of(experiment, memory=1)
-    assert len(tight.chain.store.log_posterior) == 16 and tight.chain.store.num[FORGOTTEN] > 0
+    assert len(tight.chain.store.log_posterior) == 16 and tight.chain.store.scalars["forgotten"] > 0
     assert same_path(roomy, grown) and same_path(roomy, tight)
     for chain in (roomy, grown, tight):
         visits = chain.library_models()[2].sum() + sum(m for _, m in chain.guest_models.values())
-        assert visits + chain.forgotten + chain.chain.store.num[FORGOTTEN] == 50_000
+        assert visits + chain.forgotten + chain.chain.store.scalars["forgotten"] == 50_000
 
 
 def test_a_log_that_is_drained_often_does_not_change_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,7 +470,7 @@ def test_counts_of_moves_and_populations() -> None:
     chain = experiment.chain(8500, SETTINGS)
     chain.recall(experiment.recalled)
     chain.advance(60_000)
-    tried, populations = chain.between.tried, int(chain.guests.num[POPULATIONS])
+    tried, populations = chain.between.tried, int(chain.guests.scalars["populations"])
     between = int(tried[1:, PROPOSED].sum())
     assert chain.chain.record.tried[:, 0].sum() + between == 60_000
     # The last population may have begun without a step inside it.

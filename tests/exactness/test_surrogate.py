@@ -13,7 +13,6 @@ from test_exactness import EVERYTHING, Experiment, moves_of, stationarity
 from test_family_exactness import CAUGHT, LEVEL, selection
 
 from modejump import InputError
-from modejump.core.handles import handle
 from modejump.core.random import new_stream
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
@@ -42,8 +41,7 @@ def judged(problem: Problem, reference: list[int], stretch: float = 1.0) -> tupl
 
 
 @njit(nogil=True, error_model="numpy")
-def gains(problem_data, chain, member, flips, total, out):
-    data, ch = handle(problem_data), handle(chain)
+def gains(data, ch, member, flips, total, out):
     set_model(data, ch.state, ch.work, ch.store, member)
     for i in range(len(flips)):
         m = np.int64(0)

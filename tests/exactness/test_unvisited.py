@@ -57,7 +57,7 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> list[list[ModelStore]]:
 
 
 def visits_of(store: ModelStore) -> dict[int, int]:
-    count = int(store.num[COUNT])
+    count = int(store.scalars["count"])
     return {twin.mask_of(w): int(v) for w, v in zip(store.words[:count], store.visits[:count])}
 
 

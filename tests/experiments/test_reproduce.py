@@ -145,7 +145,7 @@ def test_a_chain_of_the_papers_budget_holds_its_last_population(planets):
     chain = effort._paper_chain(problem, 2_500, np.random.SeedSequence(3))
     # The features stay, and only the models among them grow in number.
     np.testing.assert_array_equal(chain.population.feature, short.population.feature)
-    assert chain.archive.num[DISTINCT] >= 2_500 > short.archive.num[DISTINCT]
+    assert chain.archive.scalars["distinct"] >= 2_500 > short.archive.scalars["distinct"]
     assert {f for m in chain.collected for f in m} >= {f for m in short.collected for f in m}
 
 

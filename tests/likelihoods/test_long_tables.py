@@ -86,14 +86,14 @@ def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monk
         moves = Mixture(weights={"flip": 0.9, "jump-greedy": 0.1}, search=3).compile(long_table)
         chain.run_batches(moves, 2)
         store = chain.chain.store
-        results.append((chain.means, store.log_posterior[: store.num[COUNT]].copy(), asked.copy()))
+        results.append((chain.means, store.log_posterior[: store.scalars["count"]].copy(), asked.copy()))
         asked.clear()
     assert results[0][2] and set(results[0][2]) == {1} and set(results[1][2]) == {2}
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
     # What was answered is what a fit without questions finds.
     data, store = long_table.data, chain.chain.store
-    e = int(np.argmax([bin(int(w)).count("1") for w in store.words[: store.num[COUNT], 0]]))
+    e = int(np.argmax([bin(int(w)).count("1") for w in store.words[: store.scalars["count"], 0]]))
     member = np.array([(int(store.words[e, 0]) >> t) & 1 for t in range(45)], bool)
     cols = np.flatnonzero(member)
     expected = fit_columns(data.glm, new_glm_work(data.glm, 45), cols, data.code, data.par, data.n)
@@ -124,5 +124,5 @@ def test_a_long_table_is_enumerated_in_small_tasks():
     result = enumerate_models(problem, workers=2, progress=lambda at, total, note: done.append(total))
     assert result.n_models == 64 and done[0] == 4
     store = Scouting(problem, Budget(steps=640), 1, threads=2).finish()
-    found = np.sort(store.log_posterior[: store.num[COUNT]])[::-1]
+    found = np.sort(store.log_posterior[: store.scalars["count"]])[::-1]
     np.testing.assert_allclose(found, result.models.log_posterior[: len(found)], rtol=0, atol=1e-6)

@@ -38,13 +38,13 @@ def many() -> tuple[Arena, np.ndarray, twin.Recipe, list[Feature]]:
 
 def test_constructions_give_the_features_they_stand_for(many) -> None:
     arena, ids, recipe, translated = many
-    assert not arena.num[FULL]
+    assert not arena.scalars["full"]
     assert all(translated[f] is feature for f, feature in zip(ids, recipe.features))
 
 
 def test_equal_features_have_equal_indices_and_no_other(many) -> None:
     arena, ids, recipe, translated = many
-    assert len(set(translated)) == len(translated) == arena.num[COUNT]
+    assert len(set(translated)) == len(translated) == arena.scalars["count"]
     assert len(set(zip(ids.tolist(), recipe.features))) == len(set(ids.tolist())) == len(set(recipe.features))
 
 
@@ -53,7 +53,7 @@ def test_keys_of_1e5_features_do_not_collide() -> None:
     arena = new_arena(400_000)
     codes = np.array([transforms[name].code for name in FUNCTIONS])
     twin.grow(arena, np.random.default_rng(6).random((300_000, 4)), codes, 20, 40)
-    count = int(arena.num[COUNT])
+    count = int(arena.scalars["count"])
     assert count > 100_000
     assert len(np.unique(arena.key[:count])) == count
 
@@ -117,7 +117,7 @@ def test_a_full_table_says_so_and_keeps_what_it_holds() -> None:
     for i in range(first_full + 1):
         part.add(recipe.kinds[i], recipe.codes[i], recipe.parents[i])
     ids = part.into(arena)
-    assert ids[-1] == -1 and arena.num[FULL] == 1 and arena.num[COUNT] == 50
+    assert ids[-1] == -1 and arena.scalars["full"] == 1 and arena.scalars["count"] == 50
     np.testing.assert_array_equal(ids[:-1], whole[:first_full])
 
 
@@ -129,7 +129,7 @@ def test_too_many_factors_are_refused() -> None:
     recipe.add(twin.PRODUCT, 0, (6, 0))
     arena = new_arena(64)
     ids = recipe.into(arena)
-    assert arena.arity[ids[6]] == 64 and ids[7] == -1 and not arena.num[FULL]
+    assert arena.arity[ids[6]] == 64 and ids[7] == -1 and not arena.scalars["full"]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def projections(seed: int, kind: int, **given: np.ndarray) -> tuple[Arena, Colum
     recipe.into(arena)
     x = table(np.random.default_rng(13))
     pool = pool_for(arena, x, 16, kind, **given)
-    return arena, pool, np.flatnonzero(arena.kind[: arena.num[COUNT]] == PROJECTION)
+    return arena, pool, np.flatnonzero(arena.kind[: arena.scalars["count"]] == PROJECTION)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -215,9 +215,9 @@ def test_features_go_into_the_table_and_come_back() -> None:
     numbers = table.numbers(features)
     assert [table.feature(int(f)) for f in numbers] == features
     assert (table.numbers(features[::-1])[::-1] == numbers).all(), "a feature has one number"
-    known = {table.feature(f) for f in range(int(table.arena.num[COUNT]))}
+    known = {table.feature(f) for f in range(int(table.arena.scalars["count"]))}
     assert known >= {part for f in features for part in f.subfeatures()}
-    assert len(known) == table.arena.num[COUNT]
+    assert len(known) == table.arena.scalars["count"]
     for f, number in zip(features, numbers, strict=True):
         assert table.arena.complexity[number] == f.complexity
         assert table.arena.depth[number] == f.depth
@@ -231,16 +231,16 @@ def test_truncation_leaves_the_table_as_it_was() -> None:
     features = [Feature.parse(text) for text in TEXTS]
     first = table.numbers(features[:4])
     arena = table.arena
-    count, children = int(arena.num[COUNT]), int(arena.num[CHILDREN])
+    count, children = int(arena.scalars["count"]), int(arena.scalars["children"])
     slots, keys = arena.slots.copy(), arena.key[:count].copy()
     rng = np.random.default_rng(27)
     for _ in range(20):
         later = [features[i] for i in rng.permutation(len(features))]
         table.numbers(later)
-        assert arena.num[COUNT] > count
+        assert arena.scalars["count"] > count
         rt.cut_back(arena, count, children)
         table._memo = {}
         assert (arena.slots == slots).all() and (arena.key[:count] == keys).all()
-        assert (arena.num[COUNT], arena.num[CHILDREN], arena.num[FULL]) == (count, children, 0)
+        assert (arena.scalars["count"], arena.scalars["children"], arena.scalars["full"]) == (count, children, 0)
         assert (table.numbers(features[:4]) == first).all()
         assert [table.feature(int(f)) for f in first] == features[:4]

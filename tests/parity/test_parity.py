@@ -14,7 +14,6 @@ import pytest
 import twin
 from numba import njit
 
-from modejump.core.handles import handle
 from modejump.core.random import alias_table, below, draw_alias, new_stream, next_word, uniform
 from modejump.core.threads import Hands
 from modejump.kernels.chain import DONE, WANT_STORE, Chain, run
@@ -141,21 +140,20 @@ def test_partner_tables_hold_their_own_ratio(terms: int) -> None:
 
 
 @compiled
-def walk(problem_data, chain, start, flips, counts, values):
+def walk(data, ch, start, flips, counts, values):
     """Neighbour after neighbour with an empty cache, moving to each that has a positive probability."""
-    data, ch = handle(problem_data), handle(chain)
     st, store = ch.state, ch.store
     set_model(data, st, ch.work, store, start)
     ill = 0
     for r in range(len(counts)):
-        store.num[COUNT] = 0
+        store.scalars["count"] = 0
         store.slots[:] = 0
         value, _ = neighbour(data, st, ch.work, store, flips[r], counts[r])
         values[r] = value
-        ill += st.num[ILL]
+        ill += st.scalars["ill"]
         if value > -np.inf:
             flip_all(data, st, ch.work, flips[r], counts[r])
-            st.val[LOG_POSTERIOR] = value
+            st.scalars["log_posterior"] = value
     return ill
 
 
@@ -348,7 +346,7 @@ def check_record(runner: Runner, path: twin.Path, target: twin.Target) -> None:
     np.testing.assert_array_equal(record.inside, path.inside(k))
     np.testing.assert_array_equal(record.sizes, path.sizes(k))
     np.testing.assert_array_equal(record.tried, path.tried())
-    count = int(store.num[COUNT])
+    count = int(store.scalars["count"])
     masks = [twin.mask_of(words) for words in store.words[:count]]
     assert masks == list(target.known), "the same models are evaluated in the same order"
     assert close(store.log_posterior[:count], list(target.known.values())).all()
@@ -425,7 +423,7 @@ def test_growing_in_the_middle_changes_nothing(
 
     def watched(data: object, chain: Chain, *rest: object) -> tuple[int, int]:
         done, reason = run(data, chain, *rest)
-        fits = chain.state.num[COLS] + chain.work.products.shape[0] <= len(chain.state.cols)
+        fits = chain.state.scalars["columns"] + chain.work.products.shape[0] <= len(chain.state.cols)
         if reason != DONE:
             reasons["store" if reason == WANT_STORE else f"room {'in' if fits else 'before'} a step"] += 1
         return done, reason
@@ -467,8 +465,7 @@ def test_many_batches_at_once_are_those_one_by_one() -> None:
 
 
 @compiled
-def put(store, key, words, value, visits):
-    st = handle(store)
+def put(st, key, words, value, visits):
     at = probe(st, key, words)
     if at < 0:
         at = insert(st, key, words, value)
@@ -480,13 +477,13 @@ def put(store, key, words, value, visits):
 
 @compiled
 def find(store, key, words):
-    return probe(handle(store), key, words)
+    return probe(store, key, words)
 
 
 def _as_dict(store: ModelStore) -> dict[int, tuple[float, int]]:
     return {
         twin.mask_of(store.words[e]): (float(store.log_posterior[e]), int(store.visits[e]))
-        for e in range(int(store.num[COUNT]))
+        for e in range(int(store.scalars["count"]))
     }
 
 
@@ -512,7 +509,7 @@ def test_cache_behaves_like_a_dictionary(words: int, keys: str) -> None:
     expected: dict[int, list[float]] = {}
     for model in random_models(rng, 600, words, 150):
         value, visits = float(rng.normal()), int(rng.integers(5))
-        if int(store.num[COUNT]) == len(store.log_posterior):
+        if int(store.scalars["count"]) == len(store.log_posterior):
             store = resize(store, 2 * len(store.log_posterior))
         at = put(store, np.uint64(key_of(model)), model, value, visits)
         seen = expected.setdefault(twin.mask_of(model), [value, 0])
@@ -520,7 +517,7 @@ def test_cache_behaves_like_a_dictionary(words: int, keys: str) -> None:
         assert at == list(expected).index(twin.mask_of(model))
     assert _as_dict(store) == {mask: (value, visits) for mask, (value, visits) in expected.items()}
     assert list(_as_dict(store)) == list(expected), "in order of first evaluation"
-    assert int(store.num[EVALUATED]) == len(expected)
+    assert int(store.scalars["evaluated"]) == len(expected)
     stranger = np.full(words, 1, np.uint64)
     assert find(store, np.uint64(key_of(stranger)), stranger) == -1
 
@@ -550,13 +547,13 @@ def test_the_worse_half_is_forgotten_and_counted() -> None:
     ranked = sorted(before, key=lambda mask: -before[mask][0])
     assert set(after) == {*ranked[:50], ranked[-1]}, "the better half and the chain's own model"
     assert all(after[mask] == before[mask] for mask in after)
-    assert int(store.num[FORGOTTEN]) == sum(visits for mask, (_, visits) in before.items() if mask not in after)
+    assert int(store.scalars["forgotten"]) == sum(visits for mask, (_, visits) in before.items() if mask not in after)
     for e, mask in enumerate(before):
         assert moved[e] == (list(after).index(mask) if mask in after else -1)
         words = np.array([mask], np.uint64)
         assert find(store, np.uint64(mask), words) == moved[e]
     forget(store, better_half(store, 0))
-    total = sum(visits for _, visits in _as_dict(store).values()) + int(store.num[FORGOTTEN])
+    total = sum(visits for _, visits in _as_dict(store).values()) + int(store.scalars["forgotten"])
     assert total == sum(visits for _, visits in before.values()), "no visit is lost however often it forgets"
 
 
@@ -582,7 +579,7 @@ def check_merged(stores: list[ModelStore]) -> None:
         columns = (table.log_posterior, table.visits, table.first_seen, table.chains)
         rows = zip([twin.mask_of(words) for words in table.words], *(column.tolist() for column in columns))
         assert list(rows) == expected
-        assert merged.forgotten == sum(int(store.num[FORGOTTEN]) for store in stores)
+        assert merged.forgotten == sum(int(store.scalars["forgotten"]) for store in stores)
         weight = np.exp([value for _, value, *_ in expected]) if expected else np.zeros(0)
         inside = [[mask >> t & 1 for t in range(len(merged.inclusion))] for mask, *_ in expected]
         if expected:
@@ -643,7 +640,7 @@ SCOUTED: dict[str, Callable[[], Problem]] = {
 
 
 def met_by(store: ModelStore) -> list[int]:
-    return [twin.mask_of(words) for words in store.words[: int(store.num[COUNT])]]
+    return [twin.mask_of(words) for words in store.words[: int(store.scalars["count"])]]
 
 
 @pytest.mark.parametrize("case", SCOUTED)
@@ -676,7 +673,7 @@ def test_scout_that_may_not_begin_meets_nothing() -> None:
     data = problem.data
     excluded = data.prior._replace(log_size=np.full(5, -np.inf))
     store = Scouting(replace(problem, data=data._replace(prior=excluded)), Budget(steps=1000), chains=1).finish()
-    assert int(store.num[COUNT]) == 0
+    assert int(store.scalars["count"]) == 0
     assert not renormalised_inclusion(store, 4).any()
 
 
@@ -684,7 +681,7 @@ def test_scout_passes_over_dependent_columns() -> None:
     """Copies of a column have equal values, so that only the set of models is determined: all of full rank."""
     problem = twin.with_duplicate(65)
     store = Scouting(problem, Budget(steps=10_000), chains=1).finish()
-    count = int(store.num[COUNT])
+    count = int(store.scalars["count"])
     exact = twin.traverse(twin.Target(problem))
     met = {twin.mask_of(w): v for w, v in zip(store.words[:count], store.log_posterior[:count]) if v > -math.inf}
     assert sorted(met) == exact.masks.tolist()

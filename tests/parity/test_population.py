@@ -232,15 +232,15 @@ def test_distinct_models_are_counted_and_kept_once() -> None:
         for model, value in stored.items():
             # One model has one value, whichever population and place its features are in.
             assert abs(met.setdefault(model, value) - value) < 1e-8
-        assert chain.archive.num[DISTINCT] == len(met)
+        assert chain.archive.scalars["distinct"] == len(met)
     assert again > 500
-    assert chain.archive.num[EVALUATED] == evaluated
+    assert chain.archive.scalars["evaluated"] == evaluated
     kept = twin.kept_models(chain)
-    assert len(kept) == chain.archive.num[KEPT]
+    assert len(kept) == chain.archive.scalars["kept"]
     best = max(met.values())
-    assert chain.archive.val[BEST] == best
+    assert chain.archive.scalars["best"] == best
     # All models that are not negligible are kept: the bar lies 40 below the best.
-    assert chain.archive.val[BAR] == best - 40.0
+    assert chain.archive.scalars["bar"] == best - 40.0
     assert {m for m, v in met.items() if v > best - 39.9} <= kept.keys()
     assert all(abs(kept[m] - met[m]) < 1e-12 for m in kept)
 
@@ -250,8 +250,8 @@ def test_distinct_counting_stops_quietly_where_its_table_is_full() -> None:
     chain = chain_of(problem_of(x, y, Space(size=5, population=10)), distinct=64)
     chain.run_to(40)
     room = len(chain.archive.seen)
-    assert chain.archive.num[DISTINCT] == 3 * room // 4 + 1
-    assert chain.archive.num[KEPT] > room
+    assert chain.archive.scalars["distinct"] == 3 * room // 4 + 1
+    assert chain.archive.scalars["kept"] > room
 
 
 @pytest.mark.parametrize("capacity", [16, 100])
@@ -264,7 +264,7 @@ def test_thinning_keeps_the_best(capacity: int) -> None:
     everything = sorted(twin.kept_models(large).items(), key=lambda item: -item[1])
     kept = twin.kept_models(small)
     assert 0 < len(kept) < capacity < len(everything)
-    bar = small.archive.val[BAR]
+    bar = small.archive.scalars["bar"]
     assert kept == {model: value for model, value in everything if value > bar}
     assert everything[0][0] in kept
 
@@ -284,9 +284,9 @@ def test_a_renewed_table_keeps_count_best_and_results(monkeypatch: pytest.Monkey
         met |= {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
     chain.collect()
     assert tables > 3
-    assert chain.archive.num[DISTINCT] == len(met)
+    assert chain.archive.scalars["distinct"] == len(met)
     best = max(met.values())
-    assert abs(chain.archive.val[BEST] - best) < 1e-9
+    assert abs(chain.archive.scalars["best"] - best) < 1e-9
     assert abs(max(chain.collected.values()) - best) < 1e-9
     assert agreeing(problem, y, chain.collected) > 10
     assert {m for m, v in met.items() if v > best - 8.0} <= chain.collected.keys()

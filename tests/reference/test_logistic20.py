@@ -50,7 +50,7 @@ def test_a_slice_of_4096_models_has_the_mass_that_it_had_among_all(problem: Prob
 def test_the_first_models_of_a_run_hold_the_mass(problem: Problem) -> None:
     # A run of so many steps begins with a scout that evaluates as many models as are counted, whatever the seed.
     store = Scouting(problem, Budget(steps=10 * COUNTED), 1).finish()
-    assert store.num[COUNT] == COUNTED
+    assert store.scalars["count"] == COUNTED
     mass = np.exp(store.log_posterior[:COUNTED] - EXACT["log_evidence"]).sum()
     assert 0.9 <= mass <= 1.0 + CLOSE
 

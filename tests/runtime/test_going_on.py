@@ -298,7 +298,7 @@ def test_a_scout_made_again_goes_on_as_it_would_have(name: str) -> None:
         lives, before = lives + 1, scouting.snapshot()
         scouting = Scouting(problem, budget, 1)
         scouting.restore(before)
-    count = int(alone.num[COUNT])
+    count = int(alone.scalars["count"])
     assert lives > 2 or count < 100
     for part in ("words", "log_posterior", "hash"):
         np.testing.assert_array_equal(getattr(scouting.store, part)[:count], getattr(alone, part)[:count])
@@ -321,7 +321,7 @@ class Places(Scouting):
 
     def restore(self, snapshot: Any) -> None:
         super().restore(snapshot)
-        Places.met.append(int(self.store.num[COUNT]))
+        Places.met.append(int(self.store.scalars["count"]))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -222,5 +222,5 @@ def test_the_table_of_a_restored_chain_knows_its_features() -> None:
     chain, again = walk.make(4), walk.make(5)
     walk.advance(chain, 10)
     again.restore(chain.snapshot())
-    count = int(chain.arena.num[COUNT])
+    count = int(chain.arena.scalars["count"])
     assert [again.feature(f) for f in range(count)] == [chain.feature(f) for f in range(count)]

@@ -83,7 +83,7 @@ def grow(arena, uniforms, codes, n_columns, most):
         covariate(ar, np.int64(j))
     for i in range(len(uniforms)):
         u, v, w, g = uniforms[i]
-        count = ar.num[COUNT]
+        count = ar.scalars["count"]
         parents[0], parents[1] = np.int64(u * count), np.int64(v * count)
         load = ar.complexity[parents[0]] + ar.complexity[parents[1]]
         code = codes[np.int64(g * len(codes))]
@@ -242,7 +242,7 @@ def shuffled(recipe: Recipe, rng: np.random.Generator) -> Recipe:
 def translation(arena: Arena, names: Sequence[str]) -> list[Feature]:
     """All features of a table; children come before what is made of them."""
     made: list[Feature] = []
-    for f in range(int(arena.num[COUNT])):
+    for f in range(int(arena.scalars["count"])):
         parts = [made[c] for c in children(arena, f)]
         kind, code = int(arena.kind[f]), int(arena.code[f])
         if kind == COVARIATE:

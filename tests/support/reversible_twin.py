@@ -364,8 +364,8 @@ def plant_space(table: FeatureTable, features: Sequence[Feature]) -> np.ndarray:
     numbers = table.numbers(features)
     if isinstance(table, ReversibleChain):
         num = table.guests.num
-        num[ARENA_MARK] = num[FROZEN] = table.arena.num[COUNT]
-        num[CHILD_MARK] = table.arena.num[CHILDREN]
+        num[ARENA_MARK] = num[FROZEN] = table.arena.scalars["count"]
+        num[CHILD_MARK] = table.arena.scalars["children"]
     return numbers
 
 
@@ -439,7 +439,7 @@ class Experiment:
             chain.between, chain.declared, chain.archive, kind, turns, settings.steps, starts, bounds, members, keys,
             values,
         )  # fmt: skip
-        assert chain.archive.num[KEPT] <= len(chain.archive.key)
+        assert chain.archive.scalars["kept"] <= len(chain.archive.key)
         feature_keys = chain.arena.key[numbers]
         known = np.array(
             [np.bitwise_xor.reduce(feature_keys[list(m)], initial=np.uint64(0)) for m in self.exact.models]

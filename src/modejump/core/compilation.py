@@ -1,84 +1,192 @@
-"""The one way kernels are compiled: without the interpreter lock, cached on disk, division as in NumPy.
+"""The one way functions are compiled: without the interpreter lock, division as in NumPy, kept on disk.
 
-Numba's cache looks at the file of the function it holds, but a kernel has the code of others inside. So caches made
-before the last change of any file with kernels are removed when the package is first imported after the change.
+*Kernels* are called by compiled code alone. *Entries* are called from Python and hold the code of all kernels below
+them; their machine code is kept on disk, under a stamp of every file of the package, because any of them may shape
+it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import event
+from numba.core.caching import FunctionCache, NullCache
+from numba.extending import overload
 
-from modejump.core.linking import EntryCompiler, LinkOnlyCompiler
+from modejump.core.errors import ModejumpWarning
+from modejump.core.handles import Handle
+from modejump.core.linking import ENTRY_OPTIONS, KERNEL_OPTIONS
 
-_HOME = Path(__file__).parent.parent
-_COMPILED = ("core", "data", "priors", "likelihoods", "features", "problem", "kernels", "samplers", "posterior")
+PACKAGE = Path(__file__).parent.parent
+# Compilation that takes longer than this is worth a word.
+PATIENCE = 2.0
+
+_compiled: Any = njit  # Numba's stubs do not know all of its options
+_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INNER: dict[str, Any] = {**_PLAIN, "no_cpython_wrapper": True, **KERNEL_OPTIONS}
+
+kernel = _compiled(**_INNER)
+# For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
+# is one and the same on one machine; it stays within rounding between machines.
+summing = _compiled(**_INNER, fastmath={"reassoc", "contract"})
+# For arithmetic on columns: a product and a sum may be rounded once instead of twice, but nothing else moves.
+fused = _compiled(**_INNER, fastmath={"contract"})
 
 
-def _fingerprint() -> str:
+class Entry:
+    """A compiled function that is called from Python, kept on disk, and that kernels may call as well.
+
+    Named tuples are given to it as handles; whoever calls it often makes a `Handle` once.
+
+    Parameters
+    ----------
+    function : callable
+        What to compile.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.compiled: Any = _compiled(**_PLAIN, **ENTRY_OPTIONS)(function)
+        try:
+            self.compiled._cache = _PackageCache(function)
+        except RuntimeError:
+            _say_uncached()
+            self.compiled._cache = NullCache()
+        self.py_func = function
+        # For kernels that call it.
+        self._numba_type_ = self.compiled._numba_type_
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function."""
+        return self.compiled(*[Handle(a) if hasattr(a, "_fields") else a for a in args])
+
+
+entry = Entry
+
+
+@cache
+def _say_uncached() -> None:
+    warnings.warn(
+        "compiled code cannot be kept on disk, because neither the package's folder nor the user's cache folder can be "
+        "written to, so every process compiles anew; set NUMBA_CACHE_DIR to a folder that can.",
+        ModejumpWarning,
+        stacklevel=4,
+    )
+
+
+@cache
+def package_stamp() -> str:
+    """A digest of all files of the package, by their times and sizes."""
     digest = hashlib.sha256()
-    for folder in _COMPILED:
-        for path in sorted((_HOME / folder).rglob("*.py")):
-            stat = path.stat()
-            digest.update(f"{folder}/{path.name}:{stat.st_mtime_ns}:{stat.st_size};".encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        about = path.stat()
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()}:{about.st_mtime_ns}:{about.st_size};".encode())
     return digest.hexdigest()
 
 
-def forget_stale_caches() -> None:
-    """Remove the compiled caches if any file with kernels has changed since they were made."""
-    stamp = _HOME / "__pycache__" / "kernels.stamp"
+class _Stamped:
+    """Where compiled code is kept, with the stamp of the whole package instead of that of one file."""
+
+    def get_source_stamp(self) -> str:
+        return package_stamp()
+
+
+class _StampedCode(FunctionCache._impl_class):  # type: ignore[name-defined]
+    _locator_classes = [
+        type(f"_Stamped{found.__name__}", (_Stamped, found), {})
+        for found in FunctionCache._impl_class._locator_classes  # type: ignore[attr-defined]
+    ]
+
+
+class _PackageCache(FunctionCache):
+    """Numba's cache of one function, under the stamp of the package; what cannot be read is thrown away."""
+
+    _impl_class = _StampedCode
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a file that was cut short or damaged can fail in any way
+            self.flush()
+            return None
+
+
+class _Compiling(event.Listener):
+    """Whether some function is being compiled now."""
+
+    depth = 0
+
+    def on_start(self, _: Any) -> None:
+        self.depth += 1
+
+    def on_end(self, _: Any) -> None:
+        self.depth -= 1
+
+
+@contextmanager
+def announced(say: Callable[[str], None] | None) -> Iterator[None]:
+    """Say that functions are compiled, where that takes more than two seconds.
+
+    Parameters
+    ----------
+    say : callable, optional
+        Takes the sentence.
+    """
+    listener = _Compiling()
+
+    def speak() -> None:
+        if listener.depth and say is not None:
+            say("compiling, once for this machine")
+
+    timer = threading.Timer(PATIENCE, speak)
+    timer.daemon = True
+    timer.start()
     try:
-        fingerprint = _fingerprint()
-        if stamp.exists() and stamp.read_text() == fingerprint:
-            return
-        for folder in _COMPILED:
-            for path in (_HOME / folder).rglob("*.nb[ci]"):
-                path.unlink(missing_ok=True)
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(fingerprint)
-    except OSError:
-        # A read-only installation: Numba keeps its caches elsewhere, and the files do not change.
-        return
+        with event.install_listener("numba:compile", listener):
+            yield
+    finally:
+        timer.cancel()
 
 
-forget_stale_caches()
+def generic(function: Callable[..., Any]) -> Any:
+    """A function for compiled code with one implementation for each kind of its first argument, a handle.
 
-_compiled: Any = njit  # Numba's stubs do not know all of its options
+    Parameters
+    ----------
+    function : callable
+        Its name, its arguments and what it is for; it has no body.
+    """
+    implementations: dict[type, Callable[..., Any]] = {}
 
-# Inner functions are called from compiled code only; entries are called from Python and hold the code of all others.
-kernel = _compiled(
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    pipeline_class=LinkOnlyCompiler,
-)
-# For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
-# is one and the same on one machine; it stays within rounding between machines.
-summing = _compiled(
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    fastmath={"reassoc", "contract"},
-    pipeline_class=LinkOnlyCompiler,
-)
-# For arithmetic on columns: a product and a sum may be rounded once instead of twice, but nothing else moves.
-fused = _compiled(
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    fastmath={"contract"},
-    pipeline_class=LinkOnlyCompiler,
-)
-entry = _compiled(
-    nogil=True,
-    cache=True,
-    error_model="numpy",
-    no_cfunc_wrapper=True,
-    pipeline_class=EntryCompiler,
-)
+    def choose(*args: Any) -> Callable[..., Any] | None:
+        return implementations.get(args[0].kind)
+
+    overload(function, jit_options=_INNER, strict=False)(choose)
+    function.implementations = implementations  # type: ignore[attr-defined]
+    return function
+
+
+def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a generic function an implementation.
+
+    Parameters
+    ----------
+    function : generic function
+        What is implemented.
+    kind : type
+        Class of the named tuple behind its first argument.
+    """
+
+    def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        function.implementations[kind] = implementation
+        return implementation
+
+    return register

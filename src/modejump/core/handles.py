@@ -1,31 +1,93 @@
-"""Handles: a (nested) named tuple of arrays passed to compiled functions as one pointer.
+"""Handles: a (nested) named tuple of arrays that compiled functions take as one pointer.
 
-Numba passes a tuple of arrays as hundreds of separate arguments and counts a reference for each array at each call,
-with atomic instructions: many times the cost of a step's arithmetic. The entry of a kernel makes a handle instead:
-the tuple, stripped of owners, lies on the entry's stack, and functions below take its address. The caller of the
-entry keeps the arrays alive. A field is read where it is named, so loops bind the arrays they use to local names.
+Numba passes a tuple of arrays as hundreds of separate arguments, unpacks each of them at every call from Python, and
+counts a reference for each array at each call from compiled code: many times the cost of a step's arithmetic, and most
+of the time that a compiler needs. A handle is the tuple laid out in memory as Numba's own structures, without owners;
+compiled functions take its address. The handle keeps the arrays alive.
+
+In compiled code a field is read by its name, an inner tuple is a handle in turn, and the fields of a structured array
+named ``scalars`` are numbers that can be read and set: ``state.size += 1``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba.core import cgutils, types
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+SCALARS = "scalars"
 
 
 class HandleType(types.Type):
-    """Address of a named tuple on the stack of the entry function."""
+    """Address of a named tuple."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         super().__init__(name=f"Handle({inner})")
 
-    def field(self, name: str) -> tuple[int, types.Type]:
-        """Position and type of a field."""
-        index = self.inner.fields.index(name)
-        return index, self.inner.types[index]
+    @property
+    def kind(self) -> type:
+        """Class of the named tuple."""
+        return self.inner.instance_class
+
+    def scalar(self, name: str) -> types.Type | None:
+        """Type of one of the scalars; None where there is none of this name."""
+        if SCALARS not in self.inner.fields:
+            return None
+        record = self.inner.types[self.inner.fields.index(SCALARS)].dtype
+        return record.typeof(name) if name in record.fields else None
+
+
+class Handle:
+    """A named tuple for compiled functions.
+
+    Parameters
+    ----------
+    value : named tuple
+        Of arrays, whole numbers, floats, and such tuples. Numbers are fixed from now on; those that change are
+        ``scalars``.
+    """
+
+    __slots__ = ("_numba_type_", "address", "value", "words")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._numba_type_ = HandleType(typeof_impl(value, None))
+        words: list[int] = []
+        _lay_out(value, words)
+        self.words = np.array(words, np.int64)
+        self.address = self.words.ctypes.data
+
+
+def _lay_out(value: Any, words: list[int]) -> None:
+    """Append the words of Numba's structures; every one of their fields has eight bytes."""
+    if isinstance(value, np.ndarray):
+        words += (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+    elif isinstance(value, tuple):
+        for part in value:
+            _lay_out(part, words)
+    elif isinstance(value, int | np.integer):
+        words.append(int(value))
+    else:
+        words.append(int(np.float64(value).view(np.int64)))
+
+
+@typeof_impl.register(Handle)
+def _type_of_handle(value: Handle, context: Any) -> HandleType:
+    return value._numba_type_
 
 
 @register_model(HandleType)
@@ -34,33 +96,13 @@ class _HandleModel(models.PrimitiveModel):
         super().__init__(manager, fe_type, manager.lookup(fe_type.inner).get_data_type().as_pointer())
 
 
-def _strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """The same value with the owner of every array removed, so that no reference is counted."""
-    if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        return array._getvalue()
-    if isinstance(kind, types.BaseTuple):
-        for i, inner in enumerate(kind.types):  # type: ignore[attr-defined]
-            part = builder.extract_value(value, i)
-            value = builder.insert_value(value, _strip(context, builder, inner, part), i)
-    return value
-
-
-@intrinsic
-def _handle(typing_context: Any, value: types.Type) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        stripped = _strip(context, builder, kind, args[0])
-        packed = context.data_model_manager[kind].as_data(builder, stripped)
-        return cgutils.alloca_once_value(builder, packed)
-
-    return HandleType(value)(value), codegen
-
-
-# A handle on a named tuple, valid until the calling function returns.
-handle: Any = _handle
+@unbox(HandleType)
+def _unbox_handle(kind: Any, value: Any, context: Any) -> NativeValue:
+    number = context.pyapi.object_getattr_string(value, "address")
+    address = context.pyapi.long_as_longlong(number)
+    context.pyapi.decref(number)
+    pointer = context.builder.inttoptr(address, context.context.get_value_type(kind))
+    return NativeValue(pointer, is_error=cgutils.is_not_null(context.builder, context.pyapi.err_occurred()))
 
 
 @infer_getattr
@@ -69,15 +111,98 @@ class _HandleAttributes(AttributeTemplate):
 
     def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
         if name not in kind.inner.fields:
-            return None
-        _, field = kind.field(name)
+            return kind.scalar(name)
+        field = kind.inner.types[kind.inner.fields.index(name)]
         return HandleType(field) if isinstance(field, types.BaseNamedTuple) else field
+
+
+def _address_of_scalar(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    """Where one of the scalars lies."""
+    at = kind.inner.fields.index(SCALARS)
+    array_type = kind.inner.types[at]
+    place = context.data_model_manager[array_type].get_field_position("data")
+    data = builder.load(cgutils.gep_inbounds(builder, value, 0, at, place))
+    offset = array_type.dtype.offset(name)
+    field = context.get_data_type(array_type.dtype.typeof(name)).as_pointer()
+    return builder.bitcast(cgutils.pointer_add(builder, data, offset), field)
 
 
 @lower_getattr_generic(HandleType)
 def _lower_field(context, builder, kind, value, name):
-    index, field = kind.field(name)
+    if name not in kind.inner.fields:
+        pointer = _address_of_scalar(context, builder, kind, value, name)
+        return context.unpack_value(builder, kind.scalar(name), pointer)
+    index = kind.inner.fields.index(name)
+    field = kind.inner.types[index]
     address = cgutils.gep_inbounds(builder, value, 0, index)
     if isinstance(field, types.BaseNamedTuple):
         return address
+    if isinstance(field, types.Array) and field.layout == "C":
+        return _load_array(context, builder, field, address)
     return context.data_model_manager[field].load_from_data_pointer(builder, address)
+
+
+def _load_array(context: Any, builder: Any, field: Any, address: Any) -> Any:
+    """An array in rows from its data and its shape: what follows from these need not be loaded.
+
+    Every instruction that is not there is one that the compiler need not remove.
+    """
+    array = context.make_array(field)(context, builder)
+    model = context.data_model_manager[field]
+
+    def load(name: str, *inner: int) -> Any:
+        return builder.load(cgutils.gep_inbounds(builder, address, 0, model.get_field_position(name), *inner))
+
+    shape = [load("shape", i) for i in range(field.ndim)]
+    step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(field.dtype)))
+    array.data, array.itemsize = load("data"), step
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    count, strides = context.get_constant(types.intp, 1), []
+    for length in reversed(shape):
+        strides.insert(0, step)
+        step, count = builder.mul(step, length), builder.mul(count, length)
+    array.nitems = count
+    array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
+    return array._getvalue()
+
+
+@lower_setattr_generic(HandleType)
+def _lower_set_scalar(context, builder, signature, args, name):
+    kind, given = signature.args
+    value = context.cast(builder, args[1], given, kind.scalar(name))
+    context.pack_value(builder, kind.scalar(name), value, _address_of_scalar(context, builder, kind, args[0], name))
+
+
+@intrinsic
+def _copy_scalars(typing_context: Any, source: HandleType, target: HandleType) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = next(iter(source.inner.types[source.inner.fields.index(SCALARS)].dtype.fields))
+        size = source.inner.types[source.inner.fields.index(SCALARS)].dtype.size
+        byte = cgutils.voidptr_t
+        places = [
+            builder.bitcast(_address_of_scalar(context, builder, kind, value, first), byte)
+            for kind, value in zip(signature.args, args, strict=True)
+        ]
+        cgutils.raw_memcpy(builder, places[1], places[0], cgutils.intp_t(size), 1)
+        return context.get_dummy_value()
+
+    return types.void(source, target), codegen
+
+
+# Copy all scalars of one handle to another of the same kind.
+copy_scalars: Any = _copy_scalars
+
+
+def scalars_of(**fields: Any) -> np.ndarray:
+    """A structured array of numbers by name, whole ones as int64 and others as float64, for a field ``scalars``.
+
+    Examples
+    --------
+    >>> counts = scalars_of(models=3, mass=0.5)
+    >>> counts["models"] += 1
+    >>> counts
+    array((4, 0.5), dtype=[('models', '<i8'), ('mass', '<f8')])
+    """
+    kinds = {name: np.asarray(value).dtype for name, value in fields.items()}
+    return np.array(tuple(fields.values()), dtype=list(kinds.items()))

@@ -1,94 +1,109 @@
-"""Inner compiled functions that are linked, and not made executable on their own.
+"""Kernels that are linked, and not made executable on their own.
 
-Numba optimises every compiled function and turns it into machine code, although an inner function runs only as part
-of the entry that holds it, where it is optimised once more. Most of the time of a first fit went there. Functions
-compiled with ``LinkOnlyCompiler`` stop at LLVM's representation; the entry does the rest, once.
+Numba optimises every compiled function and turns it into machine code, although a kernel runs only as part of the
+entry that holds it, where it is optimised once more. Most of the time of a first fit went there. Kernels compiled with
+``KERNEL_OPTIONS`` stop at LLVM's representation; the entry does the rest, once.
+
+This rests on classes of Numba that are not part of its interface. Where they are not as expected, kernels are compiled
+in Numba's own way: a first fit then takes two to three times as long, and nothing else changes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+KERNEL_OPTIONS: dict[str, Any] = {}
+ENTRY_OPTIONS: dict[str, Any] = {}
 
+try:
+    from numba import njit
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.typed_passes import NativeLowering
 
-class _LinkOnlyLibrary(JITCodeLibrary):
-    """The code of one function for an entry to link: neither optimised here nor joined with the code it calls."""
+    class _LinkOnlyLibrary(JITCodeLibrary):
+        """The code of one function for an entry to link: neither optimised here nor joined with the code it calls."""
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
+        def _optimize_functions(self, ll_module: Any) -> None:
+            ll_module.data_layout = self._codegen._data_layout
 
-    def finalize(self) -> None:
-        """Close the library; the entry links the libraries of all functions below it."""
-        self._raise_if_finalized()
-        self._finalize_dynamic_globals()
-        self._finalized = True
+        def finalize(self) -> None:
+            """Close the library; the entry links the libraries of all functions below it."""
+            self._raise_if_finalized()
+            self._finalize_dynamic_globals()
+            self._finalized = True
 
+    class _EntryLibrary(JITCodeLibrary):
+        """The code of an entry with all it calls, optimised once.
 
-class _EntryLibrary(JITCodeLibrary):
-    """The code of an entry with all it calls, optimised once.
+        Numba runs a cheap round of optimisation first, to bring reference counts together; handles have none.
+        """
 
-    Numba runs a cheap round of optimisation first, to bring reference counts together; handles have none.
-    """
+        def _optimize_final_module(self) -> None:
+            manager, builder = self._codegen._module_pass_manager()
+            with self._recorded_timings.record("Module passes (full optimization)", builder):
+                manager.run(self._final_module, builder)
 
-    def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager()
-        with self._recorded_timings.record("Module passes (full optimization)", builder):
-            manager.run(self._final_module, builder)
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class _EntryLowering(NativeLowering):
+        _name = "modejump_entry_lowering"
 
+        def run_pass(self, state: Any) -> bool:
+            state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            return super().run_pass(state)
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _EntryLowering(NativeLowering):
-    _name = "modejump_entry_lowering"
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class _LinkOnlyLowering(NativeLowering):
+        _name = "modejump_link_only_lowering"
 
-    def run_pass(self, state: Any) -> bool:
-        state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return super().run_pass(state)
+        def run_pass(self, state: Any) -> bool:
+            context = state.targetctx
+            state.library = _LinkOnlyLibrary(context.codegen(), state.func_id.func_qualname)
+            state.flags.no_compile = True
+            super().run_pass(state)
+            lowered = state["cr"]
+            # Numba finds a compiled function by its Python callable, which must be a builtin one with keyword
+            # arguments: the method of a dictionary that belongs to nobody else. Called from Python by mistake, it
+            # raises TypeError.
+            stand_in = {"linked only": state.func_id.func_qualname}.update
+            # Whoever calls this function links it and everything it calls, each once.
+            libraries = list(dict.fromkeys([state.library, *state.library._linking_libraries]))
+            context.insert_user_function(stand_in, lowered.fndesc, libraries)
+            state["cr"] = lowered._replace(cfunc=stand_in)
+            return True
 
+    def _pipeline_with(lowering: type[NativeLowering], state: Any) -> list[Any]:
+        """Numba's usual pipeline with another last step."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(state, lowering._name)
+        pipeline.passes = [(lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
+        pipeline.finalize()
+        return [pipeline]
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _LinkOnlyLowering(NativeLowering):
-    _name = "modejump_link_only_lowering"
+    class _KernelCompiler(CompilerBase):
+        """For kernels: the usual pipeline up to LLVM's representation."""
 
-    def run_pass(self, state: Any) -> bool:
-        context = state.targetctx
-        state.library = _LinkOnlyLibrary(context.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = True
-        super().run_pass(state)
-        lowered = state["cr"]
-        # Numba finds a compiled function by its Python callable, which must be a builtin one with keyword arguments:
-        # the method of a dictionary that belongs to nobody else. Called from Python by mistake, it raises TypeError.
-        stand_in = {"linked only": state.func_id.func_qualname}.update
-        # Whoever calls this function links it and everything it calls, each once.
-        libraries = list(dict.fromkeys([state.library, *state.library._linking_libraries]))
-        context.insert_user_function(stand_in, lowered.fndesc, libraries)
-        state["cr"] = lowered._replace(cfunc=stand_in)
-        return True
+        def define_pipelines(self) -> list[Any]:
+            """The pipeline."""
+            return _pipeline_with(_LinkOnlyLowering, self.state)
 
+    class _EntryCompiler(CompilerBase):
+        """For entries: links and optimises what they call."""
 
-def _pipeline_with(lowering: type[NativeLowering], state: Any) -> list[Any]:
-    """Numba's usual pipeline with another last step."""
-    pipeline = DefaultPassBuilder.define_nopython_pipeline(state, lowering._name)
-    pipeline.passes = [(lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
-    pipeline.finalize()
-    return [pipeline]
+        def define_pipelines(self) -> list[Any]:
+            """The pipeline."""
+            return _pipeline_with(_EntryLowering, self.state)
 
+    def _links() -> bool:
+        """Whether an entry that calls a kernel works."""
+        inner: Any = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_KernelCompiler)(
+            lambda x: x + 1
+        )
+        outer: Any = njit(no_cfunc_wrapper=True, pipeline_class=_EntryCompiler)(lambda x: inner(x) * 2)
+        return bool(outer(1) == 4)
 
-class LinkOnlyCompiler(CompilerBase):
-    """For inner functions: the usual pipeline up to LLVM's representation."""
-
-    def define_pipelines(self) -> list[Any]:
-        """The pipeline."""
-        return _pipeline_with(_LinkOnlyLowering, self.state)
-
-
-class EntryCompiler(CompilerBase):
-    """For entries: links and optimises what they call."""
-
-    def define_pipelines(self) -> list[Any]:
-        """The pipeline."""
-        return _pipeline_with(_EntryLowering, self.state)
+    KERNEL_OPTIONS = {"pipeline_class": _KernelCompiler}
+    ENTRY_OPTIONS = {"pipeline_class": _EntryCompiler}
+except (ImportError, AttributeError, TypeError):
+    pass

@@ -10,7 +10,6 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.archive import DISTINCT
 from modejump.posterior import Posterior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
@@ -153,7 +152,7 @@ def _paper_chain(
     chain.genetic = chain.genetic._replace(keep_at=-1.0)
     chain.declared = chain.declared._replace(max_depth=-1)
     for _ in range(MOST_STRETCH * populations):
-        if chain.archive.num[DISTINCT] >= distinct:
+        if chain.archive.scalars["distinct"] >= distinct:
             break
         chain.run(1)
     return chain

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.core.random import below, draw_alias, uniform
 from modejump.features.nonlinear.operators import (
     DELETE,
@@ -33,7 +32,7 @@ from modejump.features.nonlinear.operators import (
     replace_up,
     within_limits,
 )
-from modejump.features.table import CHILDREN, COUNT, COVARIATE, MODIFICATION, PRODUCT, covariate, modification, product
+from modejump.features.table import COVARIATE, MODIFICATION, PRODUCT, covariate, modification, product
 from modejump.features.table import truncate as truncate_arena
 from modejump.kernels.evaluate import NEG_INF
 
@@ -213,7 +212,7 @@ def edit_probability(ar, space, f, target):
 
     Whatever the count has to spell is forgotten at once: a feature may have thousands of edits.
     """
-    count, children = ar.num[COUNT], ar.num[CHILDREN]
+    count, children = ar.count, ar.children
     gain = ar.complexity[target] - ar.complexity[f]
     total = 0.0
     for number in range(ar.nodes[f]):
@@ -254,13 +253,12 @@ def next_edit(ar, space, f, at):
 
 
 @entry
-def spread_edits(features, declared, parents, weight, table, probability):
+def spread_edits(ar, space, parents, weight, table, probability):
     """The table of edits: for each parent all its edits, by ``weight`` of the parent times that of the edit.
 
-    Fills ``table`` with distinct features in order of first appearance and ``probability`` by feature; returns how
+    Fills ``table`` with distinct ar in order of first appearance and ``probability`` by feature; returns how
     many there are, and how many parents had room.
     """
-    ar, space = handle(features), handle(declared)
     found = 0
     for at in range(len(parents)):
         f = parents[at]
@@ -269,10 +267,10 @@ def spread_edits(features, declared, parents, weight, table, probability):
             node, _ = find_node(ar, f, number)
             for operator in range(INSERT, WRAP + 1):
                 most += _choices(ar, space, operator, node)
-        # Each edit makes a few features, and each of them has at most as many children as f has nodes.
+        # Each edit makes a few ar, and each of them has at most as many children as f has nodes.
         made_most = most * (ar.depth[f] + 2)
-        crowded = ar.num[CHILDREN] + made_most * (ar.nodes[f] + 1) > 3 * len(ar.child) // 4
-        if found + most > len(table) or ar.num[COUNT] + made_most > len(probability) or crowded:
+        crowded = ar.children + made_most * (ar.nodes[f] + 1) > 3 * len(ar.child) // 4
+        if found + most > len(table) or ar.count + made_most > len(probability) or crowded:
             return found, at
         for number in range(ar.nodes[f]):
             node, length = find_node(ar, f, number)
@@ -290,9 +288,8 @@ def spread_edits(features, declared, parents, weight, table, probability):
 
 
 @entry
-def plant(features, kind, code, start, arity, child, planted):
-    """Enter a list of features, each after its children, into a table; ``planted`` gets their numbers."""
-    ar = handle(features)
+def plant(ar, kind, code, start, arity, child, planted):
+    """Enter a list of ar, each after its children, into a table; ``planted`` gets their numbers."""
     for i in range(len(kind)):
         f = np.int64(-1)
         if kind[i] == COVARIATE:

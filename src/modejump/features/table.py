@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
+from modejump.core.handles import scalars_of
 
 COVARIATE, MODIFICATION, PRODUCT, PROJECTION = range(4)
-# Slots of Arena.num.
-COUNT, CHILDREN, FULL = 0, 1, 2
 # No feature may have more factors or parents at one node than this.
 MAX_CHILDREN = 64
 
@@ -38,7 +37,7 @@ class Arena(NamedTuple):
     alpha: np.ndarray  # float64 (pool,): coefficients of a projection's parents, beside ``child``
     alpha0: np.ndarray  # float64 (cap,): intercept of a projection, NaN until its alphas are fitted
     slots: np.ndarray  # int32 (slots,)
-    num: np.ndarray  # int64 (4,)
+    scalars: np.ndarray  # count: features; children: of all of them; full: whether one found no room
     buffer: np.ndarray  # int64 (2 * MAX_CHILDREN,): children of a feature in the making
     path: np.ndarray  # int64 (64, 2): from the root to the node of an edit
 
@@ -62,7 +61,7 @@ def new_arena(capacity: int) -> Arena:
         np.zeros(pool),
         np.zeros(capacity),
         np.zeros(slots, np.int32),
-        np.zeros(4, np.int64),
+        scalars_of(count=0, children=0, full=0),
         np.zeros(2 * MAX_CHILDREN, np.int64),
         np.zeros((64, 2), np.int64),
     )
@@ -161,7 +160,7 @@ def _log_arrangements(buffer, m):
 
 @kernel
 def intern(ar, kind, code, m):
-    """The feature with the m children in the buffer; -1 where the table is full (``num[FULL]`` is set)."""
+    """The feature with the m children in the buffer; -1 where the table is full (``full`` is set)."""
     buffer = ar.buffer
     m = _sort_buffer(buffer, m, kind == PROJECTION)
     key = _structural_key(ar, kind, code, m)
@@ -174,10 +173,10 @@ def intern(ar, kind, code, m):
             if _same_children(ar, f, m):
                 return np.int64(f)
         at = (at + np.uint64(1)) & mask
-    f = ar.num[COUNT]
-    first = ar.num[CHILDREN]
+    f = ar.count
+    first = ar.children
     if f == len(ar.kind) or first + m > len(ar.child):
-        ar.num[FULL] = 1
+        ar.full = 1
         return np.int64(-1)
     index[at] = f + 1
     ar.kind[f] = kind
@@ -189,8 +188,8 @@ def intern(ar, kind, code, m):
         ar.child[first + i] = buffer[i]
     ar.alpha0[f] = np.nan
     _measure(ar, f, kind, m)
-    ar.num[COUNT] = f + 1
-    ar.num[CHILDREN] = first + m
+    ar.count = f + 1
+    ar.children = first + m
     return np.int64(f)
 
 
@@ -199,14 +198,14 @@ def truncate(ar, count, children):
     """Forget every feature from number ``count`` on, last come first gone, so that no search path is broken."""
     index, keys = ar.slots, ar.key
     mask = np.uint64(len(index) - 1)
-    for f in range(ar.num[COUNT] - 1, count - 1, -1):
+    for f in range(ar.count - 1, count - 1, -1):
         at = keys[f] & mask
         while index[at] != f + 1:
             at = (at + np.uint64(1)) & mask
         index[at] = 0
-    ar.num[COUNT] = count
-    ar.num[CHILDREN] = children
-    ar.num[FULL] = 0
+    ar.count = count
+    ar.children = children
+    ar.full = 0
 
 
 @kernel

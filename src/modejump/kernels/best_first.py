@@ -10,12 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.kernels.chain import DONE, WANT_ROOM, want
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, SIZE, refresh, toggle_to
-from modejump.kernels.store import COUNT
+from modejump.kernels.state import refresh, toggle_to
 
 
 @kernel
@@ -57,7 +55,7 @@ def _pop(heap, size, values):
 def _arrange(st):
     """The terms in, then the terms out, each in natural order: sums over terms then round alike."""
     member, order, place = st.member, st.order, st.place
-    inside, outside = np.int64(0), st.num[SIZE]
+    inside, outside = np.int64(0), st.size
     for t in range(len(member)):
         if member[t]:
             at = inside
@@ -77,26 +75,25 @@ def _go_to(data, ch, e):
     # An expansion that was cut short begins again, and must meet the same numbers.
     _arrange(st)
     refresh(data, st, ch.work)
-    st.val[LOG_POSTERIOR] = ch.store.log_posterior[e]
-    st.num[ENTRY] = e
+    st.log_posterior = ch.store.log_posterior[e]
+    st.entry = e
 
 
 @entry
-def expand(problem_data, chain, heap, heap_size, start, wanted):
+def expand(data, ch, heap, heap_size, start, wanted):
     """Expand until so many models are stored; returns DONE, WANT_ROOM or WANT_FIT.
 
     ``heap_size`` holds the size of the heap and one more than the entry whose expansion was cut short (0: none), so
     that a later call goes on where this one stopped.
     """
-    data, ch = handle(problem_data), handle(chain)
     st, store, flips = ch.state, ch.store, ch.flips
-    values, stored = store.log_posterior, store.num
+    values = store.log_posterior
     one = np.int64(1)
-    if stored[COUNT] == 0:
+    if store.count == 0:
         set_model(data, st, ch.work, store, start)
-        if stored[COUNT] > 0 and values[0] > NEG_INF:
+        if store.count > 0 and values[0] > NEG_INF:
             heap_size[0] = _push(heap, heap_size[0], values, np.int64(0))
-    while heap_size[0] + heap_size[1] > 0 and stored[COUNT] < wanted:
+    while heap_size[0] + heap_size[1] > 0 and store.count < wanted:
         if heap_size[1] > 0:
             e = heap_size[1] - 1
             heap_size[1] = 0
@@ -104,20 +101,20 @@ def expand(problem_data, chain, heap, heap_size, start, wanted):
             e = _pop(heap, heap_size[0], values)
             heap_size[0] -= 1
         _go_to(data, ch, e)
-        if st.num[COLS] + ch.work.products.shape[0] > len(st.cols):
+        if st.columns + ch.work.products.shape[0] > len(st.cols):
             heap_size[1] = e + 1
             return WANT_ROOM
         for t in range(len(st.member)):
-            if stored[COUNT] >= wanted:
+            if store.count >= wanted:
                 heap_size[1] = e + 1
                 break
-            new = stored[COUNT]
+            new = store.count
             flips[0] = t
             neighbour(data, st, ch.work, store, flips, one)
-            if st.num[OVERFLOW]:
-                st.num[OVERFLOW] = 0
+            if st.overflow:
+                st.overflow = 0
                 heap_size[1] = e + 1
                 return want(ch)
-            if stored[COUNT] > new and values[new] > NEG_INF:
+            if store.count > new and values[new] > NEG_INF:
                 heap_size[0] = _push(heap, heap_size[0], values, new)
     return DONE

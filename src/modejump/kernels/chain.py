@@ -7,21 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
+from modejump.core.handles import scalars_of
 from modejump.core.random import draw_cumulative
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.jump import mode_jump
 from modejump.kernels.moves import JUMP_GREEDY, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ENTRY, LOG_POSTERIOR, OVERFLOW, PLACED, SIZE, State, Work, copy_state, flip_all
-from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.state import State, Work, copy_state, flip_all
+from modejump.kernels.store import ModelStore
 from modejump.kernels.surrogate import surrogate_gain
-from modejump.likelihoods.glm.newton import ASKED, STAGE
+from modejump.likelihoods.glm.newton import ASKED
 
 # Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow, a fit is asked for.
 DONE, WANT_STORE, WANT_ROOM, WANT_FIT = 0, 1, 2, 3
-# Slots of Record.clock.
-CLOCK, ENTERED = 0, 1
 
 
 class Record(NamedTuple):
@@ -30,7 +28,7 @@ class Record(NamedTuple):
     inside: np.ndarray  # float64 (K,): steps of the batch during which each term was in
     since: np.ndarray  # int64 (K,): when a term that is in came in
     sizes: np.ndarray  # float64 (K + 1,): steps at each model size
-    clock: np.ndarray  # int64 (2,)
+    scalars: np.ndarray  # clock: steps so far; entered: when the chain came to its model
     tried: np.ndarray  # int64 (8, 2): proposed and accepted, by kernel
 
 
@@ -55,7 +53,7 @@ def new_record(n_terms: int) -> Record:
         np.zeros(n_terms),
         np.zeros(n_terms, np.int64),
         np.zeros(n_terms + 1),
-        np.zeros(2, np.int64),
+        scalars_of(clock=0, entered=0),
         np.zeros((8, 2), np.int64),
     )
 
@@ -64,21 +62,21 @@ def new_record(n_terms: int) -> Record:
 def note_flip(rec, st, t):
     """Term t is about to flip: close or open its sojourn."""
     if st.member[t]:
-        rec.inside[t] += rec.clock[CLOCK] - rec.since[t]
+        rec.inside[t] += rec.clock - rec.since[t]
     else:
-        rec.since[t] = rec.clock[CLOCK]
+        rec.since[t] = rec.clock
 
 
 @kernel
 def note_leave(rec, st, store):
     """The chain is about to leave its model: count the visits."""
-    stay = rec.clock[CLOCK] - rec.clock[ENTERED]
-    if st.num[ENTRY] >= 0:
-        store.visits[st.num[ENTRY]] += stay
+    stay = rec.clock - rec.entered
+    if st.entry >= 0:
+        store.visits[st.entry] += stay
     else:
-        store.num[FORGOTTEN] += stay
-    rec.sizes[st.num[SIZE]] += stay
-    rec.clock[ENTERED] = rec.clock[CLOCK]
+        store.forgotten += stay
+    rec.sizes[st.size] += stay
+    rec.entered = rec.clock
 
 
 @kernel
@@ -108,14 +106,14 @@ def local_step(which, data, ch, moves):
             return False
         log_ratio = -gain
     value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, m)
-    if not accept(ch.rng, value - st.val[LOG_POSTERIOR] + log_ratio):
+    if not accept(ch.rng, value - st.log_posterior + log_ratio):
         return False
     note_leave(ch.record, st, ch.store)
     for i in range(m):
         note_flip(ch.record, st, ch.flips[i])
     flip_all(data, st, ch.work, ch.flips, m)
-    st.val[LOG_POSTERIOR] = value
-    st.num[ENTRY] = entry_of
+    st.log_posterior = value
+    st.entry = entry_of
     return True
 
 
@@ -127,7 +125,7 @@ def jump_step(which, data, ch, moves):
         which, data, st, ch.forward, ch.backward, ch.work, ch.store, moves, ch.rng, ch.locked, ch.index_set, ch.flips
     ):
         return False
-    if ch.forward.num[OVERFLOW] or ch.backward.num[OVERFLOW]:
+    if ch.forward.overflow or ch.backward.overflow:
         return False
     note_leave(ch.record, st, ch.store)
     note_difference(ch.record, st, ch.forward)
@@ -155,8 +153,8 @@ def close_sojourns(ch):
     st, rec = ch.state, ch.record
     note_leave(rec, st, ch.store)
     inside, since, order = rec.inside, rec.since, st.order
-    now = rec.clock[CLOCK]
-    for i in range(st.num[SIZE]):
+    now = rec.clock
+    for i in range(st.size):
         t = order[i]
         inside[t] += now - since[t]
         since[t] = now
@@ -165,18 +163,15 @@ def close_sojourns(ch):
 @kernel
 def _wants_room(ch):
     """Whether some state overflowed its workspace; the marks are cleared."""
-    wants = False
-    for num in (ch.state.num, ch.forward.num, ch.backward.num):
-        if num[OVERFLOW]:
-            num[OVERFLOW] = 0
-            wants = True
+    wants = ch.state.overflow or ch.forward.overflow or ch.backward.overflow
+    ch.state.overflow = ch.forward.overflow = ch.backward.overflow = 0
     return wants
 
 
 @kernel
 def want(ch):
     """What a step wants that could not be made: a fit, or else room."""
-    return WANT_FIT if ch.work.glm.asking[STAGE] == ASKED else WANT_ROOM
+    return WANT_FIT if ch.work.glm.stage == ASKED else WANT_ROOM
 
 
 @kernel
@@ -184,26 +179,26 @@ def _begin(data, ch, start):
     """Put the chain at its first model; False where that wants more room."""
     st = ch.state
     set_model(data, st, ch.work, ch.store, start)
-    if st.val[LOG_POSTERIOR] == NEG_INF and not st.num[OVERFLOW]:
+    if st.log_posterior == NEG_INF and not st.overflow:
         set_model(data, st, ch.work, ch.store, np.zeros(len(start), np.uint8))
     if _wants_room(ch):
         return False
-    st.num[PLACED] = 1
+    st.placed = 1
     return True
 
 
 @kernel
 def _steps(data, ch, moves, steps, reserve, start):
     """Up to so many steps and the close of their batch; (steps done, reason)."""
-    if ch.state.num[PLACED] == 0 and not _begin(data, ch, start):
+    if ch.state.placed == 0 and not _begin(data, ch, start):
         return 0, want(ch)
-    rng, num, room = ch.rng, ch.state.num, len(ch.state.cols)
-    tried, clock, stored, capacity = ch.record.tried, ch.record.clock, ch.store.num, len(ch.store.log_posterior)
+    rng, st, store, room = ch.rng, ch.state, ch.store, len(ch.state.cols)
+    tried, capacity = ch.record.tried, len(store.log_posterior)
     widest = ch.work.products.shape[0]
     for done in range(steps):
-        if stored[COUNT] + reserve > capacity:
+        if store.count + reserve > capacity:
             return done, WANT_STORE
-        if num[COLS] + widest > room:
+        if st.columns + widest > room:
             return done, WANT_ROOM
         s0, s1, s2, s3 = rng[0], rng[1], rng[2], rng[3]
         which = draw_kernel(moves, rng)
@@ -213,7 +208,7 @@ def _steps(data, ch, moves, steps, reserve, start):
             return done, want(ch)
         tried[which, 0] += 1
         tried[which, 1] += moved
-        clock[CLOCK] += 1
+        ch.record.clock += 1
     close_sojourns(ch)
     return steps, DONE
 
@@ -225,17 +220,16 @@ def run(problem_data, chain, settings, steps, reserve, start):
     A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
     Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before.
     """
-    return _steps(handle(problem_data), handle(chain), handle(settings), steps, reserve, start)
+    return _steps(problem_data, chain, settings, steps, reserve, start)
 
 
 @entry
-def run_batches(problem_data, chain, settings, batch, means, at, reserve, start):
+def run_batches(data, ch, moves, batch, means, at, reserve, start):
     """Batches of ``batch`` steps, one for each row of ``means``, which gets the terms' shares; returns the reason.
 
     ``at`` holds the batches done and the steps done in the next one, so that a later call goes on where this one
     stopped. Otherwise as ``run``: the interpreter, for which chains have to queue, is asked once for many batches.
     """
-    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
     inside = ch.record.inside
     while at[0] < len(means):
         done, reason = _steps(data, ch, moves, batch - at[1], reserve, start)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.likelihoods.gaussian.marginal import log_marginal_by
 from modejump.priors.codes import G
 from modejump.priors.compiled import log_model_prior
@@ -160,13 +159,12 @@ def log_likelihood(data, k, resid):
 def columns_resid(problem_data, cols):
     """Residual share of the model with these columns (ascending), -1.0 where it has probability zero."""
     k = len(cols)
-    return canonical_resid(handle(problem_data), cols, k, np.empty((k, k)), np.empty(k))
+    return canonical_resid(problem_data, cols, k, np.empty((k, k)), np.empty(k))
 
 
 @entry
-def evaluate_member(problem_data, member):
+def evaluate_member(data, member):
     """Log posterior of a model given as a membership vector, from scratch; returns (log posterior, resid)."""
-    data = handle(problem_data)
     size = 0
     k = 0
     for t in range(len(member)):

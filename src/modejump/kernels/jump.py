@@ -15,7 +15,7 @@ from modejump.core.random import below, draw_alias, uniform
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, accept
 from modejump.kernels.neighbour import here, neighbour
-from modejump.kernels.state import ENTRY, LOG_POSTERIOR, OVERFLOW, SIZE, copy_state, flip_all
+from modejump.kernels.state import copy_state, flip_all
 
 # Annealing ends at this temperature.
 COLD = 0.2
@@ -39,10 +39,10 @@ def draw_index_set(moves, rng, locked, index_set):
 @kernel
 def _draw_free(st, moves, rng, locked):
     """A term for the search to try, -1 where it is held fixed: by weight, or one of the model's own."""
-    if uniform(rng) < 0.5 or st.num[SIZE] == 0:
+    if uniform(rng) < 0.5 or st.size == 0:
         t = draw_alias(rng, moves.threshold, moves.alias)
     else:
-        t = st.order[below(rng, st.num[SIZE])]
+        t = st.order[below(rng, st.size)]
     return -1 if locked[t] else t
 
 
@@ -57,18 +57,18 @@ def search(kind, data, st, work, store, moves, rng, locked, flips):
         if t >= 0:
             flips[0] = t
             value, entry = neighbour(data, st, work, store, flips, one)
-            gain = value - st.val[LOG_POSTERIOR]
+            gain = value - st.log_posterior
             if kind == JUMP_GREEDY:
                 take = gain > 0.0
             else:
                 take = value > NEG_INF and accept(rng, gain / temperature)
             if take:
                 flip_all(data, st, work, flips, one)
-                st.val[LOG_POSTERIOR] = value
-                st.num[ENTRY] = entry
+                st.log_posterior = value
+                st.entry = entry
         if kind == JUMP_ANNEAL:
             temperature *= cooling
-        if st.num[OVERFLOW]:
+        if st.overflow:
             return
 
 
@@ -79,7 +79,7 @@ def jump_and_search(kind, data, st, work, store, moves, rng, locked, index_set, 
     for i in range(m):
         flips[0] = index_set[i]
         flip_all(data, st, work, flips, one)
-    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)
+    st.log_posterior, st.entry = here(data, st, work, store)
     search(kind, data, st, work, store, moves, rng, locked, flips)
 
 
@@ -97,7 +97,7 @@ def randomise(data, st, work, store, moves, rng, flips):
         d += 1
         t += 1 + np.int64(min(np.log(1.0 - uniform(rng)) / log_stay, 1e15))
     if d > 0:
-        st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)
+        st.log_posterior, st.entry = here(data, st, work, store)
     return d
 
 
@@ -118,8 +118,8 @@ def mode_jump(kind, data, st, forward, backward, work, store, moves, rng, locked
     copy_state(st, forward)
     jump_and_search(kind, data, forward, work, store, moves, rng, locked, index_set, m, flips)
     d_forward = randomise(data, forward, work, store, moves, rng, flips)
-    log_target = forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]
-    accepted = forward.val[LOG_POSTERIOR] > NEG_INF and not forward.num[OVERFLOW]
+    log_target = forward.log_posterior - st.log_posterior
+    accepted = forward.log_posterior > NEG_INF and not forward.overflow
     if accepted and moves.delayed:
         accepted = accept(rng, log_target)
     if accepted:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 
 # Parts by hash, as a power of two, and parts by log posterior.
 PART_BITS = 6
@@ -72,9 +71,8 @@ def count_by_hash(hashes, counts):
 
 
 @entry
-def deal_by_hash(rows, words, value, visits, hashes, first, at):
+def deal_by_hash(r, words, value, visits, hashes, first, at):
     """Write the entries of a store, the first of which has the number ``first``, to where each part goes on."""
-    r = handle(rows)
     to_words, real, whole = r.words, r.real, r.whole
     width = words.shape[1]
     for e in range(len(hashes)):
@@ -90,13 +88,12 @@ def deal_by_hash(rows, words, value, visits, hashes, first, at):
 
 
 @entry
-def unite(rows, start, stop, slots, kept):
-    """Make one row of the rows of each model, which are in order of evaluation; returns where the part ends now.
+def unite(r, start, stop, slots, kept):
+    """Make one row of the r of each model, which are in order of evaluation; returns where the part ends now.
 
     Visits are added, and stores with visits counted. ``slots`` is all zeros, a power of two and at least twice the
-    rows. ``kept`` is marked at the numbers that stay.
+    r. ``kept`` is marked at the numbers that stay.
     """
-    r = handle(rows)
     words, whole = r.words, r.whole
     width = words.shape[1] - COLUMNS
     mask = np.uint64(len(slots) - 1)
@@ -146,7 +143,7 @@ def count_by_value(rows, start, stop, ends, counts, part):
 
     The part of each row is left in ``part``.
     """
-    real = handle(rows).real
+    real = rows.real
     column = real.shape[1] - COLUMNS + VALUE
     for row in range(start, stop):
         value = real[row, column]
@@ -160,7 +157,7 @@ def count_by_value(rows, start, stop, ends, counts, part):
 @entry
 def deal_by_value(rows, start, stop, part, at, where, value):
     """Write which rows they are, and their values, to where each part by value goes on."""
-    real = handle(rows).real
+    real = rows.real
     column = real.shape[1] - COLUMNS + VALUE
     for row in range(start, stop):
         p = part[row]
@@ -185,13 +182,12 @@ def add_terms(words, row, weight, out):
 
 
 @entry
-def write_part(rows, chosen, start, rank, top, listed, inclusion, sums):
-    """Write the rows chosen, in their order, to the list from ``start`` on; add up posteriors relative to ``top``.
+def write_part(r, chosen, start, rank, top, out, inclusion, sums):
+    """Write the r chosen, in their order, to the list from ``start`` on; add up posteriors relative to ``top``.
 
     ``rank`` has for each number one more than the rank among those that stayed. Terms' sums are added to
     ``inclusion``, and the sum of all to ``sums[0]``.
     """
-    r, out = handle(rows), handle(listed)
     words, real, whole, to_words, to_value = r.words, r.real, r.whole, out.words, out.log_posterior
     visits, first_seen, chains = out.visits, out.first_seen, out.chains
     width = words.shape[1] - COLUMNS

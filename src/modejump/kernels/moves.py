@@ -12,7 +12,6 @@ import numpy as np
 
 from modejump.core.compilation import kernel
 from modejump.core.random import below, draw_alias, uniform
-from modejump.kernels.state import SIZE
 
 FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH, JUMP_GREEDY, JUMP_ANNEAL, JUMP_TEMPERED = range(8)
 KERNELS = ("flip", "multi", "swap", "partner", "birth-death", "jump-greedy", "jump-anneal", "jump-tempered")
@@ -82,7 +81,7 @@ def _propose_multi(st, moves, rng, flips):
 def _propose_swap(st, rng, flips):
     """Exchange a term in the model for one outside, both uniformly: symmetric, since the size stays."""
     k = len(st.member)
-    size = st.num[SIZE]
+    size = st.size
     if size == 0 or size == k:
         return 0, 0.0
     flips[0] = st.order[below(rng, size)]
@@ -93,7 +92,7 @@ def _propose_swap(st, rng, flips):
 @kernel
 def _propose_partner(st, moves, rng, flips):
     """Exchange a term i of the model for a correlated one j with probability T(i, j); the way back has T(j, i)."""
-    size = st.num[SIZE]
+    size = st.size
     if size == 0 or moves.partner.shape[1] == 0:
         return 0, 0.0
     i = st.order[below(rng, size)]
@@ -113,7 +112,7 @@ def _propose_partner(st, moves, rng, flips):
 def _propose_birth_death(st, rng, flips):
     """Add a term from outside or drop one from inside, with even odds; the counts on either side differ."""
     k = len(st.member)
-    size = st.num[SIZE]
+    size = st.size
     if uniform(rng) < 0.5:
         if size == k:
             return 0, 0.0

@@ -19,14 +19,6 @@ from modejump.kernels.evaluate import (
     log_likelihood,
 )
 from modejump.kernels.state import (
-    COLS,
-    ENTRY,
-    ILL,
-    LOG_POSTERIOR,
-    OVERFLOW,
-    READY,
-    RESID,
-    SIZE,
     column_count,
     column_product,
     gather,
@@ -36,7 +28,7 @@ from modejump.kernels.state import (
 )
 from modejump.kernels.store import insert, probe
 from modejump.likelihoods.glm.laplace import glm_marginal
-from modejump.likelihoods.glm.newton import ANSWERED, ASKED, COLUMNS, MAY_ASK, NOTHING, STAGE
+from modejump.likelihoods.glm.newton import ANSWERED, ASKED, NOTHING
 from modejump.likelihoods.glm.parts import LONG
 from modejump.priors.compiled import log_model_prior
 
@@ -61,7 +53,7 @@ def tableau(data, st, work, b):
                 a[i, j] = products[i, sj]
             else:
                 t = gram[c, cols[j]]
-                for m in range(st.num[COLS]):
+                for m in range(st.columns):
                     t -= gram[c, inner[m]] * products[j, m]
                 a[i, j] = t
 
@@ -70,7 +62,7 @@ def tableau(data, st, work, b):
 def eliminate(st, work, b):
     """Residual share after the flips, or -1.0 where a pivot is too small to trust."""
     a, rhs, slot, cols = work.tableau, work.rhs, st.slot, work.flip_cols
-    resid = st.val[RESID]
+    resid = st.resid
     for i in range(b):
         pivot = a[i, i]
         leaving = slot[cols[i]] >= 0
@@ -90,11 +82,11 @@ def eliminate(st, work, b):
 def prior_now(data, st):
     """Log prior of the model in the set representations."""
     if data.prior.heredity != 0:
-        return log_model_prior(st.member, st.num[SIZE], data.prior)
+        return log_model_prior(st.member, st.size, data.prior)
     # A running sum would be cheaper and drift; a weight of minus infinity would spoil it for good.
     order, weight = st.order, data.prior.log_weight
-    total = data.prior.log_size[st.num[SIZE]]
-    for i in range(st.num[SIZE]):
+    total = data.prior.log_size[st.size]
+    for i in range(st.size):
         total += weight[order[i]]
     return total
 
@@ -103,7 +95,7 @@ def prior_now(data, st):
 def _contains_perfect(st, work):
     """Whether the model contains one that is known to fit perfectly: then nothing has to be refined."""
     perfect, words = work.perfect, st.words
-    for i in range(work.num[0]):
+    for i in range(work.perfect_count):
         inside = True
         for w in range(len(words)):
             if perfect[i, w] & ~words[w]:
@@ -117,11 +109,11 @@ def _contains_perfect(st, work):
 @kernel
 def _note_perfect(st, work):
     """Remember a model that fits perfectly; the oldest makes way."""
-    at = work.num[1]
+    at = work.perfect_next
     for w in range(len(st.words)):
         work.perfect[at, w] = st.words[w]
-    work.num[1] = (at + 1) % work.perfect.shape[0]
-    work.num[0] = max(work.num[0], at + 1)
+    work.perfect_next = (at + 1) % work.perfect.shape[0]
+    work.perfect_count = max(work.perfect_count, at + 1)
 
 
 @kernel
@@ -131,7 +123,7 @@ def _canonical_likelihood(data, st, work):
     if k > data.max_cols:
         return NEG_INF
     if gather(data, st, work) < 0:
-        st.num[OVERFLOW] = 1
+        st.overflow = 1
         return NEG_INF
     return _gathered_likelihood(data, st, work, k, data.glm.y)
 
@@ -146,7 +138,7 @@ def _gathered_likelihood(data, st, work, k, response):
     if response.ndim == 1:
         if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
             return NEG_INF
-        if work.glm.asking[MAY_ASK] and k * len(response) >= LONG:
+        if work.glm.may_ask and k * len(response) >= LONG:
             return _asked_likelihood(st, work, k)
         return glm_marginal(data.glm, work.glm, work.sorted_cols, k, data.code, data.par, data.n)
     else:
@@ -156,20 +148,20 @@ def _gathered_likelihood(data, st, work, k, response):
 @kernel
 def _asked_likelihood(st, work, k):
     """log p(y|M) as it was answered, or the question: the step is then made again once there is an answer."""
-    asking, asked, cols = work.glm.asking, work.glm.asked, work.sorted_cols
-    if asking[STAGE] == ANSWERED and asking[COLUMNS] == k:
+    glm, asked, cols = work.glm, work.glm.asked, work.sorted_cols
+    if glm.stage == ANSWERED and glm.asked_columns == k:
         same = True
         for i in range(k):
             same = same and asked[i] == cols[i]
         if same:
-            asking[STAGE] = NOTHING
-            return work.glm.answer[0]
-    if asking[STAGE] != ASKED:
-        asking[STAGE] = ASKED
-        asking[COLUMNS] = k
+            glm.stage = NOTHING
+            return glm.answer
+    if glm.stage != ASKED:
+        glm.stage = ASKED
+        glm.asked_columns = k
         for i in range(k):
             asked[i] = cols[i]
-    st.num[OVERFLOW] = 1
+    st.overflow = 1
     return NEG_INF
 
 
@@ -188,10 +180,10 @@ def _gaussian_likelihood(data, st, work, k):
 @kernel
 def _neighbour_likelihood(data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
-    if not st.num[READY] or st.num[ILL] or data.glm.family != 0:
+    if not st.ready or st.ill or data.glm.family != 0:
         return _canonical_likelihood(data, st, work)
     b = np.int64(0)
-    k = st.num[COLS]
+    k = st.columns
     for i in range(m):
         t = flips[i]
         for c in range(data.first[t], data.first[t + 1]):
@@ -216,15 +208,15 @@ def neighbour(data, st, work, store, flips, m):
     leaving = leaving_first(st, flips, m)
     for i in range(m):
         toggle(data, st, flips[i])
-    entry = probe(store, st.hash[0], st.words)
+    entry = probe(store, st.hash, st.words)
     if entry >= 0:
         value = store.log_posterior[entry]
     else:
         value = prior_now(data, st)
         if value > NEG_INF:
             value += _neighbour_likelihood(data, st, work, flips, m, leaving)
-            if not st.num[OVERFLOW]:
-                entry = insert(store, st.hash[0], st.words, value)
+            if not st.overflow:
+                entry = insert(store, st.hash, st.words, value)
     for i in range(m - 1, -1, -1):
         toggle(data, st, flips[i])
     return value, entry
@@ -233,14 +225,14 @@ def neighbour(data, st, work, store, flips, m):
 @kernel
 def here(data, st, work, store):
     """Log posterior of the state's own model and its entry, from the cache or by the canonical evaluation."""
-    entry = probe(store, st.hash[0], st.words)
+    entry = probe(store, st.hash, st.words)
     if entry >= 0:
         return store.log_posterior[entry], entry
     value = prior_now(data, st)
     if value > NEG_INF:
         value += _canonical_likelihood(data, st, work)
-        if not st.num[OVERFLOW]:
-            entry = insert(store, st.hash[0], st.words, value)
+        if not st.overflow:
+            entry = insert(store, st.hash, st.words, value)
     return value, entry
 
 
@@ -251,4 +243,4 @@ def set_model(data, st, work, store, member):
         if member[t] != st.member[t]:
             toggle(data, st, t)
     refresh(data, st, work)
-    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, work, store)
+    st.log_posterior, st.entry = here(data, st, work, store)

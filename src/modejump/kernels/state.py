@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
+from modejump.core.compilation import kernel
+from modejump.core.handles import copy_scalars, scalars_of
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
@@ -21,10 +21,6 @@ from modejump.kernels.evaluate import (
 )
 from modejump.likelihoods.glm.newton import Glm, GlmWork, new_glm_work
 
-# Slots of State.num.
-SIZE, COLS, ENTRY, SWEEPS, READY, OVERFLOW, ILL, PLACED = range(8)
-# Slots of State.val.
-RESID, LOG_POSTERIOR = 0, 1
 # The inverse is computed afresh after this many rank-one updates, so rounding errors do not pile up.
 REFRESH = 400
 
@@ -36,13 +32,15 @@ class State(NamedTuple):
     order: np.ndarray  # int64 (K,): the terms in, then the terms out
     place: np.ndarray  # int64 (K,): inverse of order
     words: np.ndarray  # uint64 (W,): the model as a bit set
-    hash: np.ndarray  # uint64 (1,)
     cols: np.ndarray  # int64 (cap,): column of each slot
     slot: np.ndarray  # int64 (p,): slot of each column, -1 where out
     inverse: np.ndarray  # float64 (cap, cap)
     beta: np.ndarray  # float64 (cap,)
-    num: np.ndarray  # int64 (8,)
-    val: np.ndarray  # float64 (2,)
+    # size: terms in; columns: their columns; entry: of the model in the store, -1 where it has none; sweeps: rank-one
+    # updates since the inverse was computed; ready: whether there is an inverse; overflow: whether a model was too
+    # large for the arrays; ill: whether a column nearly depends on the others; placed: whether the chain has begun;
+    # hash; resid: residual share; log_posterior
+    scalars: np.ndarray
 
 
 class Work(NamedTuple):
@@ -56,7 +54,7 @@ class Work(NamedTuple):
     tableau: np.ndarray  # float64 (b, b)
     rhs: np.ndarray  # float64 (b,)
     perfect: np.ndarray  # uint64 (16, W): models known to fit perfectly; so do all that contain one
-    num: np.ndarray  # int64 (2,): how many of them, and which makes way next
+    scalars: np.ndarray  # perfect_count: how many of them; perfect_next: which makes way next
     glm: GlmWork  # empty for a Gaussian problem
 
 
@@ -66,15 +64,31 @@ def new_state(n_terms: int, n_columns: int, capacity: int) -> State:
         np.zeros(n_terms, np.uint8),
         np.arange(n_terms, dtype=np.int64),
         np.arange(n_terms, dtype=np.int64),
-        np.zeros(max(1, -(-n_terms // 64)), np.uint64),
-        np.zeros(1, np.uint64),
+        np.zeros(word_count(n_terms), np.uint64),
         np.zeros(capacity, np.int64),
         np.full(n_columns, -1, np.int64),
         np.zeros((capacity, capacity)),
         np.zeros(capacity),
-        np.array([0, 0, -1, 0, 1, 0, 0, 0], np.int64),
-        np.array([1.0, NEG_INF]),
-    )
+        scalars_of(
+            size=0, columns=0, entry=-1, sweeps=0, ready=1, overflow=0, ill=0, placed=0, hash=np.uint64(0), resid=1.0,
+            log_posterior=NEG_INF,
+        ),
+    )  # fmt: skip
+
+
+def word_count(n_terms: int) -> int:
+    """Words of a bit set of so many terms."""
+    return max(1, -(-n_terms // 64))
+
+
+def with_room(state: State, capacity: int) -> State:
+    """The same state with room for more columns."""
+    k, old = int(state.scalars["columns"]), state
+    new = new_state(len(old.member), len(old.slot), capacity)
+    for name in ("member", "order", "place", "words", "slot", "scalars"):
+        getattr(new, name)[...] = getattr(old, name)
+    new.cols[:k], new.beta[:k], new.inverse[:k, :k] = old.cols[:k], old.beta[:k], old.inverse[:k, :k]
+    return new
 
 
 def new_work(capacity: int, flip_columns: int, n_terms: int, glm: Glm) -> Work:
@@ -87,8 +101,8 @@ def new_work(capacity: int, flip_columns: int, n_terms: int, glm: Glm) -> Work:
         np.zeros((flip_columns, capacity)),
         np.zeros((flip_columns, flip_columns)),
         np.zeros(flip_columns),
-        np.zeros((16, max(1, -(-n_terms // 64))), np.uint64),
-        np.zeros(2, np.int64),
+        np.zeros((16, word_count(n_terms)), np.uint64),
+        scalars_of(perfect_count=0, perfect_next=0),
         new_glm_work(glm, capacity),
     )
 
@@ -96,18 +110,18 @@ def new_work(capacity: int, flip_columns: int, n_terms: int, glm: Glm) -> Work:
 @kernel
 def toggle(data, st, t):
     """Flip a term in the model's set representations only."""
-    member, order, place, num = st.member, st.order, st.place, st.num
+    member, order, place = st.member, st.order, st.place
     st.words[t >> 6] ^= np.uint64(1) << np.uint64(t & 63)
-    st.hash[0] ^= data.zobrist[t]
-    size = num[SIZE]
+    st.hash ^= data.zobrist[t]
+    size = st.size
     at = place[t]
     if member[t]:
         edge = size - 1
-        num[SIZE] = edge
+        st.size = edge
         member[t] = 0
     else:
         edge = size
-        num[SIZE] = size + 1
+        st.size = size + 1
         member[t] = 1
     other = order[edge]
     order[edge] = t
@@ -147,9 +161,9 @@ def gather(data, st, work):
 def column_count(data, st):
     """Columns of the model's terms."""
     if len(data.first) == len(st.slot) + 1:
-        return st.num[SIZE]
+        return st.size
     k = 0
-    for i in range(st.num[SIZE]):
+    for i in range(st.size):
         t = st.order[i]
         k += data.first[t + 1] - data.first[t]
     return k
@@ -158,16 +172,16 @@ def column_count(data, st):
 @kernel
 def rebuild(data, st, work):
     """Inverse and coefficients from scratch; clears READY where the design is rank deficient or too large."""
-    for i in range(st.num[COLS]):
+    for i in range(st.columns):
         st.slot[st.cols[i]] = -1
-    st.num[COLS] = 0
-    st.num[SWEEPS] = 0
-    st.num[READY] = 0
+    st.columns = 0
+    st.sweeps = 0
+    st.ready = 0
     if column_count(data, st) > data.max_cols:
         return
     k = gather(data, st, work)
     if k < 0:
-        st.num[OVERFLOW] = 1
+        st.overflow = 1
         return
     resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
     if resid < -0.5:
@@ -193,18 +207,18 @@ def rebuild(data, st, work):
         st.beta[i] = b
         st.cols[i] = work.sorted_cols[i]
         st.slot[work.sorted_cols[i]] = i
-    st.num[COLS] = k
-    st.val[RESID] = resid
-    st.num[READY] = 1
+    st.columns = k
+    st.resid = resid
+    st.ready = 1
 
 
 @kernel
 def _note_condition(st):
     """Note whether some column of the model is nearly dependent on the others."""
-    st.num[ILL] = 0
-    for i in range(st.num[COLS]):
+    st.ill = 0
+    for i in range(st.columns):
         if st.inverse[i, i] * GUARD > 1.0:
-            st.num[ILL] = 1
+            st.ill = 1
 
 
 @kernel
@@ -218,11 +232,11 @@ def refresh(data, st, work):
 def _drop_column(st, c):
     """Remove one column from the inverse; the last slot moves into its place."""
     h, beta, cols, slot = st.inverse, st.beta, st.cols, st.slot
-    k = st.num[COLS]
+    k = st.columns
     s = slot[c]
     pivot = 1.0 / h[s, s]
     b = beta[s] * pivot
-    st.val[RESID] += beta[s] * b
+    st.resid += beta[s] * b
     for i in range(k):
         if i != s:
             f = h[i, s] * pivot
@@ -240,14 +254,14 @@ def _drop_column(st, c):
         cols[s] = moved
         slot[moved] = s
     slot[c] = -1
-    st.num[COLS] = last
+    st.columns = last
 
 
 @kernel
 def column_product(data, st, c, products, row):
     """H g into a row of ``products`` for a column outside the model; its pivot 1 - g'Hg and response entry."""
     gram, h, beta, cols = data.gram, st.inverse, st.beta, st.cols
-    k = st.num[COLS]
+    k = st.columns
     for j in range(k):
         products[row, j] = 0.0
     entry = data.corr[c]
@@ -270,7 +284,7 @@ def _add_column(data, st, work, c):
     if pivot < GUARD:
         return False
     h, beta = st.inverse, st.beta
-    k = st.num[COLS]
+    k = st.columns
     d = 1.0 / pivot
     b = entry * d
     for i in range(k):
@@ -284,22 +298,22 @@ def _add_column(data, st, work, c):
     beta[k] = b
     st.cols[k] = c
     st.slot[c] = k
-    st.num[COLS] = k + 1
-    st.val[RESID] -= entry * b
+    st.columns = k + 1
+    st.resid -= entry * b
     return True
 
 
 @kernel
 def _sweep_term(data, st, work, t):
     """Bring the inverse up to date after term t was toggled; False where it has to be rebuilt."""
-    if not st.num[READY]:
+    if not st.ready:
         return False
     a, z = data.first[t], data.first[t + 1]
     if st.member[t]:
-        if st.num[COLS] + z - a > data.max_cols:
+        if st.columns + z - a > data.max_cols:
             return False
-        if st.num[COLS] + z - a > len(st.cols):
-            st.num[OVERFLOW] = 1
+        if st.columns + z - a > len(st.cols):
+            st.overflow = 1
             return False
         for c in range(a, z):
             if not _add_column(data, st, work, c):
@@ -309,8 +323,8 @@ def _sweep_term(data, st, work, t):
             if st.inverse[st.slot[c], st.slot[c]] * GUARD > 1.0:
                 return False
             _drop_column(st, c)
-    st.num[SWEEPS] += z - a
-    return st.num[SWEEPS] < REFRESH
+    st.sweeps += z - a
+    return st.sweeps < REFRESH
 
 
 @kernel
@@ -346,29 +360,21 @@ def _copy(source, target):
 def copy_state(source, target):
     """Make ``target`` equal to ``source``."""
     cols, slot, beta, h = target.cols, target.slot, target.beta, target.inverse
-    for i in range(target.num[COLS]):
+    for i in range(target.columns):
         slot[cols[i]] = -1
     _copy(source.member, target.member)
     _copy(source.order, target.order)
     _copy(source.place, target.place)
     _copy(source.words, target.words)
-    _copy(source.hash, target.hash)
-    _copy(source.num, target.num)
-    _copy(source.val, target.val)
+    copy_scalars(source, target)
     from_cols, from_beta, from_h = source.cols, source.beta, source.inverse
-    k = source.num[COLS]
+    k = source.columns
     for i in range(k):
         cols[i] = from_cols[i]
         slot[from_cols[i]] = i
         beta[i] = from_beta[i]
         for j in range(k):
             h[i, j] = from_h[i, j]
-
-
-@entry
-def transfer(old_state, new_state):
-    """Copy a state into one with more room."""
-    copy_state(handle(old_state), handle(new_state))
 
 
 @kernel
@@ -381,5 +387,5 @@ def clear_model(st):
         place[t] = t
     for w in range(len(words)):
         words[w] = 0
-    st.hash[0] = 0
-    st.num[SIZE] = 0
+    st.hash = np.uint64(0)
+    st.size = 0

@@ -11,20 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
-
-COUNT, FORGOTTEN, EVALUATED = 0, 1, 2
+from modejump.core.handles import scalars_of
 
 
 class ModelStore(NamedTuple):
-    """Open addressing: ``slots`` holds entry + 1, zero where free; ``num`` counts entries and what was forgotten."""
+    """Open addressing: ``slots`` holds entry + 1, zero where free."""
 
     words: np.ndarray
     log_posterior: np.ndarray
     visits: np.ndarray
     hash: np.ndarray
     slots: np.ndarray
-    num: np.ndarray
+    scalars: np.ndarray  # count; forgotten: visits to models that were dropped; evaluated
 
 
 def new_store(capacity: int, n_words: int) -> ModelStore:
@@ -36,7 +34,7 @@ def new_store(capacity: int, n_words: int) -> ModelStore:
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.uint64),
         np.zeros(slots, np.int32),
-        np.zeros(4, np.int64),
+        scalars_of(count=0, forgotten=0, evaluated=0),
     )
 
 
@@ -75,8 +73,8 @@ def probe(store, key, words):
 @kernel
 def insert(store, key, words, log_posterior):
     """Add a model that is not stored; its entry, or -1 where the store is full."""
-    e = store.num[COUNT]
-    store.num[EVALUATED] += 1
+    e = store.count
+    store.evaluated += 1
     if e == len(store.log_posterior):
         return -1
     index, known = store.slots, store.words
@@ -90,25 +88,23 @@ def insert(store, key, words, log_posterior):
         known[e, i] = words[i]
     store.log_posterior[e] = log_posterior
     store.visits[e] = 0
-    store.num[COUNT] = e + 1
+    store.count = e + 1
     return e
 
 
 @entry
-def copy_entries(old_store, new_store):
+def copy_entries(source, target):
     """Copy all entries, in order, to an empty store with room for them."""
-    source, target = handle(old_store), handle(new_store)
-    for e in range(source.num[COUNT]):
+    for e in range(source.count):
         new = insert(target, source.hash[e], source.words[e], source.log_posterior[e])
         target.visits[new] = source.visits[e]
-    target.num[FORGOTTEN] = source.num[FORGOTTEN]
-    target.num[EVALUATED] = source.num[EVALUATED]
+    target.forgotten = source.forgotten
+    target.evaluated = source.evaluated
 
 
 @entry
-def drop_others(kept_store, keep, moved):
+def drop_others(store, keep, moved):
     """Close the gaps between the entries marked in ``keep``; ``moved[e]`` becomes the new entry or -1."""
-    store = handle(kept_store)
     index, hashes, words = store.slots, store.hash, store.words
     index[:] = 0
     mask = np.uint64(len(index) - 1)
@@ -116,7 +112,7 @@ def drop_others(kept_store, keep, moved):
     for e in range(len(keep)):
         moved[e] = -1
         if not keep[e]:
-            store.num[FORGOTTEN] += store.visits[e]
+            store.forgotten += store.visits[e]
             continue
         moved[e] = new
         hashes[new] = hashes[e]
@@ -129,7 +125,7 @@ def drop_others(kept_store, keep, moved):
             at = (at + np.uint64(1)) & mask
         new += 1
         index[at] = new
-    store.num[COUNT] = new
+    store.count = new
 
 
 def resize(store: ModelStore, capacity: int) -> ModelStore:
@@ -144,7 +140,7 @@ def better_half(store: ModelStore, always: int) -> np.ndarray:
 
     Of models with the value at which the half ends, the first are kept.
     """
-    value = store.log_posterior[: int(store.num[COUNT])]
+    value = store.log_posterior[: int(store.scalars["count"])]
     half = len(value) // 2
     if half == 0:
         keep = np.zeros(len(value), np.bool_)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from modejump.core.compilation import kernel
 from modejump.kernels.evaluate import NEG_INF, factorise
 from modejump.kernels.neighbour import eliminate, prior_now, tableau
-from modejump.kernels.state import ILL, OVERFLOW, READY, RESID, column_count, gather, leaving_first, toggle
+from modejump.kernels.state import column_count, gather, leaving_first, toggle
 from modejump.likelihoods.glm.laplace import log_laplace
 from modejump.priors.codes import AIC, BIC, EB_LOCAL, JEFFREYS, G
 
@@ -37,7 +37,7 @@ def _canonical(data, st, work):
     """Residual share of the model in the set representations; one where its columns are dependent."""
     k = gather(data, st, work)
     if k < 0:
-        st.num[OVERFLOW] = 1
+        st.overflow = 1
         return 1.0
     resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
     return resid if resid > -0.5 else 1.0
@@ -46,7 +46,7 @@ def _canonical(data, st, work):
 @kernel
 def _flipped_resid(data, st, work, flips, m):
     """Residual share of the neighbour from the state's inverse, or -1.0 where it cannot be trusted."""
-    if not st.num[READY] or st.num[ILL]:
+    if not st.ready or st.ill:
         return -1.0
     b = 0
     for i in range(m):
@@ -64,9 +64,9 @@ def surrogate_gain(data, st, work, flips, m, total):
     The state is left as it was.
     """
     leaving_first(st, flips, m)
-    trusted = st.num[READY] and not st.num[ILL]
+    trusted = st.ready and not st.ill
     k = column_count(data, st)
-    here = _value(data, st, k, st.val[RESID] if trusted else _canonical(data, st, work), total)
+    here = _value(data, st, k, st.resid if trusted else _canonical(data, st, work), total)
     resid = _flipped_resid(data, st, work, flips, m)
     for i in range(m):
         toggle(data, st, flips[i])

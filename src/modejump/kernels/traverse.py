@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
+from modejump.core.handles import scalars_of
 from modejump.kernels.evaluate import (
     NEG_INF,
     RANK_TOLERANCE,
@@ -31,11 +31,11 @@ class Tally(NamedTuple):
 
     inclusion: np.ndarray  # float64 (K,)
     sizes: np.ndarray  # float64 (K + 1,)
-    total: np.ndarray  # float64 (3,): mass, number of models of positive probability, reference (-inf: none met)
     top_value: np.ndarray  # float64 (2 * top,)
     top_model: np.ndarray  # uint64 (2 * top,)
-    top_num: np.ndarray  # int64 (1,)
-    top_bar: np.ndarray  # float64 (1,): a model must beat this to be kept
+    # mass; models: of positive probability; reference: -inf where none was met; kept: of the best; bar: a model must
+    # beat this to be kept
+    scalars: np.ndarray
 
 
 class Stack(NamedTuple):
@@ -57,11 +57,9 @@ def new_tally(n_terms: int, top: int) -> Tally:
     return Tally(
         np.zeros(n_terms),
         np.zeros(n_terms + 1),
-        np.array([0.0, 0.0, NEG_INF]),
         np.zeros(2 * top),
         np.zeros(2 * top, np.uint64),
-        np.zeros(1, np.int64),
-        np.full(1, NEG_INF),
+        scalars_of(mass=0.0, models=0, reference=NEG_INF, kept=0, bar=NEG_INF),
     )
 
 
@@ -195,7 +193,7 @@ def select(values, rank):
 @kernel
 def keep_best(tally, value, model):
     """Keep a model among the best; the buffer is halved by selection when it is full."""
-    n = tally.top_num[0]
+    n = tally.kept
     tally.top_value[n] = value
     tally.top_model[n] = model
     n += 1
@@ -212,21 +210,21 @@ def keep_best(tally, value, model):
                     tally.top_model[n] = model
                     n += 1
             # Models level with the bar fill the places that are left, in the order they were met.
-        tally.top_bar[0] = bar
-    tally.top_num[0] = n
+        tally.bar = bar
+    tally.kept = n
 
 
 @kernel
 def rescale(tally, reference):
     """Move the reference of the running sums; returns the factor."""
-    factor = np.exp(tally.total[2] - reference)
+    factor = np.exp(tally.reference - reference)
     inclusion, sizes = tally.inclusion, tally.sizes
     for t in range(len(inclusion)):
         inclusion[t] *= factor
     for t in range(len(sizes)):
         sizes[t] *= factor
-    tally.total[0] *= factor
-    tally.total[2] = reference
+    tally.mass *= factor
+    tally.reference = reference
     return factor
 
 
@@ -241,16 +239,16 @@ def _count(data, tally, st, level, model, size, k, resid, log_weight):
     value = prior + log_likelihood(data, k, resid)
     if value == NEG_INF:
         return 0.0
-    if value > tally.top_bar[0]:
+    if value > tally.bar:
         keep_best(tally, value, model)
-    if value - tally.total[2] > RESCALE_AT:
+    if value - tally.reference > RESCALE_AT:
         factor = rescale(tally, value)
         for i in range(level + 1):
             # The open subtrees' sums move along.
             st.mass[i] *= factor
-    weight = np.exp(value - tally.total[2])
+    weight = np.exp(value - tally.reference)
     tally.sizes[size] += weight
-    tally.total[1] += 1.0
+    tally.models += 1
     return weight
 
 
@@ -290,9 +288,8 @@ def _plant(data, st, pattern, split):
 
 
 @entry
-def traverse(problem_data, pattern, split, max_size, stack, sums):
+def traverse(data, pattern, split, max_size, st, tally):
     """All models whose first ``split`` terms are as in ``pattern``. Terms come in an order with parents first."""
-    data, st, tally = handle(problem_data), handle(stack), handle(sums)
     n_terms = len(data.first) - 1
     size0 = _plant(data, st, pattern, split)
     if size0 < 0 or size0 > max_size or st.cols[0] > data.max_cols:
@@ -337,4 +334,4 @@ def traverse(problem_data, pattern, split, max_size, stack, sums):
     for t in range(split):
         if (pattern >> t) & 1:
             tally.inclusion[t] += st.mass[0]
-    tally.total[0] += st.mass[0]
+    tally.mass += st.mass[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.kernels.evaluate import NEG_INF, factorise
 from modejump.kernels.traverse import RESCALE_AT, admissible_model, keep_best, rescale
 from modejump.likelihoods.glm.laplace import glm_marginal
@@ -17,18 +16,18 @@ from modejump.likelihoods.glm.laplace import glm_marginal
 @kernel
 def _count(tally, value, model, size):
     """Add a model to the sums and to the best models."""
-    if value > tally.top_bar[0]:
+    if value > tally.bar:
         keep_best(tally, value, model)
-    if value - tally.total[2] > RESCALE_AT:
+    if value - tally.reference > RESCALE_AT:
         rescale(tally, value)
-    weight = np.exp(value - tally.total[2])
+    weight = np.exp(value - tally.reference)
     inclusion = tally.inclusion
     for t in range(len(inclusion)):
         if (model >> np.uint64(t)) & np.uint64(1):
             inclusion[t] += weight
     tally.sizes[size] += weight
-    tally.total[0] += weight
-    tally.total[1] += 1.0
+    tally.mass += weight
+    tally.models += 1
 
 
 @kernel
@@ -53,9 +52,8 @@ def _value(data, work, model, cols, chol, solved, max_size):
 
 
 @entry
-def traverse_glm(problem_data, scratch, pattern, split, max_size, sums):
+def traverse_glm(data, work, pattern, split, max_size, tally):
     """All models whose first ``split`` terms are as in ``pattern``."""
-    data, work, tally = handle(problem_data), handle(scratch), handle(sums)
     free = len(data.first) - 1 - split
     p = data.gram.shape[0]
     cols, chol, solved = np.empty(p, np.int64), np.empty((p, p)), np.empty(p)

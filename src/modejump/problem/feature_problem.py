@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from modejump.core.handles import scalars_of
 from modejump.features.fresh import plant
 from modejump.features.nonlinear.callbacks import make_callbacks
 from modejump.features.nonlinear.columns import (
@@ -134,7 +135,7 @@ class FeatureProblem:
             np.zeros((s, s)),
             np.zeros(s, np.int64),
             np.zeros(s),
-            np.zeros(2, np.int64),
+            scalars_of(factored=0),
             self.model_prior.log_a(self.n),
             int(self.model_prior.spelling == "trees"),
             np.zeros((s, 0)) if shown is None else shown,

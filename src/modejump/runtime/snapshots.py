@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.handles import SCALARS
 from modejump.kernels.chain import Chain
-from modejump.kernels.state import COLS, ENTRY, SIZE, State, Work, new_state, new_work
-from modejump.kernels.store import COUNT, ModelStore, resize
+from modejump.kernels.state import State, Work, new_state, new_work, word_count
+from modejump.kernels.store import ModelStore, new_store, resize
 from modejump.likelihoods.glm.newton import Glm
 
 Snapshot = dict[str, np.ndarray]
 
 # Scratch rows of a fit, as long as the data are.
-_SCRATCH = ("columns", "own", "pair", "asked", "asking", "answer")
+_SCRATCH = ("columns", "own", "pair", "asked")
 
 
 def under(prefix: str, part: Mapping[str, np.ndarray]) -> Snapshot:
@@ -46,9 +47,16 @@ def flatten(value: Any, leave_out: Iterable[str] = ()) -> Snapshot:
             continue
         if isinstance(part, tuple):
             flat |= under(name, flatten(part, leave_out))
+        elif name == SCALARS:
+            flat |= scalar_arrays(part)
         else:
             flat[name] = np.array(part)
     return flat
+
+
+def scalar_arrays(scalars: np.ndarray) -> Snapshot:
+    """Numbers by name as arrays without dimensions."""
+    return {name: scalars[name].copy() for name in scalars.dtype.names or ()}
 
 
 class Reader:
@@ -114,6 +122,13 @@ class Reader:
         """A number."""
         return float(self.array(name, np.float64, ()))
 
+    def scalars(self, other: np.ndarray) -> np.ndarray:
+        """Numbers by name, of the names and types of others."""
+        found = other.copy()
+        for name in other.dtype.names or ():
+            found[name] = self.like(name, other[name])
+        return found
+
     def fill(self, target: Any, leave_out: Iterable[str] = ()) -> None:
         """Fill all arrays of a (nested) named tuple."""
         for name in target._fields:
@@ -122,53 +137,53 @@ class Reader:
                 continue
             if isinstance(part, tuple):
                 self.under(name).fill(part, leave_out)
+            elif name == SCALARS:
+                part[...] = self.scalars(part)
             elif isinstance(part, np.ndarray):
                 self.into(name, part)
 
 
 def store_arrays(store: ModelStore) -> Snapshot:
     """The models of a store, in order."""
-    count = int(store.num[COUNT])
+    count = int(store.scalars["count"])
     flat = {name: getattr(store, name)[:count].copy() for name in ("words", "log_posterior", "visits", "hash")}
-    return flat | {"num": store.num.copy(), "capacity": np.array(len(store.log_posterior))}
+    return flat | scalar_arrays(store.scalars) | {"capacity": np.array(len(store.log_posterior))}
 
 
 def read_store(reader: Reader, terms: int, most: int) -> ModelStore:
     """A store of models of so many terms, with room for ``most`` models at the utmost; its index is made again."""
-    num = reader.array("num", np.int64, (4,))
-    count, width = int(num[COUNT]), max(1, -(-terms // 64))
+    scalars = reader.scalars(new_store(1, 1).scalars)
+    count, width = int(scalars["count"]), word_count(terms)
+    reader.need(count >= 0, "count")
     capacity = reader.whole("capacity", max(count, 1), most + 1)
     words = reader.array("words", np.uint64, (count, width))
     if terms % 64:
         reader.need((words[:, -1] >> np.uint64(terms % 64) == 0).all(), "words")
     values, visits = reader.array("log_posterior", np.float64, (count,)), reader.array("visits", np.int64, (count,))
     hashes = reader.array("hash", np.uint64, (count,))
-    store = resize(ModelStore(words, values, visits, hashes, np.zeros(0, np.int32), num), capacity)
-    store.num[:] = num
+    store = resize(ModelStore(words, values, visits, hashes, np.zeros(0, np.int32), scalars), capacity)
+    store.scalars[...] = scalars
     return store
 
 
 def state_arrays(state: State) -> Snapshot:
     """A model and its inverse, without what follows from them."""
-    k = int(state.num[COLS])
+    k = int(state.scalars["columns"])
     return {
         "order": state.order.copy(),
-        "hash": state.hash.copy(),
         "cols": state.cols[:k].copy(),
         "inverse": state.inverse[:k, :k].copy(),
         "beta": state.beta[:k].copy(),
-        "num": state.num.copy(),
-        "val": state.val.copy(),
         "room": np.array(len(state.cols)),
-    }
+    } | scalar_arrays(state.scalars)
 
 
 def read_state(reader: Reader, terms: int, columns: int, most_room: int, stored: int) -> State:
     """A state for a problem of so many terms and columns; its entry is one of those stored."""
     state = new_state(terms, columns, reader.whole("room", 0, most_room + 1))
-    num = reader.like("num", state.num)
-    k, size = int(num[COLS]), int(num[SIZE])
-    reader.need(0 <= k <= len(state.cols) and 0 <= size <= terms and -1 <= num[ENTRY] < stored, "num")
+    state.scalars[...] = reader.scalars(state.scalars)
+    k, size, entry = (int(state.scalars[name]) for name in ("columns", "size", "entry"))
+    reader.need(0 <= k <= len(state.cols) and 0 <= size <= terms and -1 <= entry < stored, "entry")
     reader.into("order", state.order)
     reader.need((np.sort(state.order) == np.arange(terms)).all(), "order")
     state.place[state.order] = np.arange(terms)
@@ -180,27 +195,25 @@ def read_state(reader: Reader, terms: int, columns: int, most_room: int, stored:
     state.cols[:k], state.slot[cols] = cols, np.arange(k)
     state.inverse[:k, :k] = reader.array("inverse", np.float64, (k, k))
     state.beta[:k] = reader.array("beta", np.float64, (k,))
-    for name, target in (("hash", state.hash), ("val", state.val)):
-        reader.into(name, target)
-    state.num[:] = num
     return state
 
 
 def work_arrays(work: Work) -> Snapshot:
     """What one evaluation leaves for the next: models that fit perfectly, and the fit made last."""
-    flat = {"perfect": work.perfect.copy(), "num": work.num.copy()}
+    flat = {"perfect": work.perfect.copy()} | scalar_arrays(work.scalars)
     return flat | under("glm", flatten(work.glm, _SCRATCH))
 
 
 def fill_work(reader: Reader, work: Work, columns: int) -> None:
     """Fill the workspace of a chain, which has the right room."""
     reader.into("perfect", work.perfect)
-    reader.into("num", work.num, (0, len(work.perfect) + 1))
-    reader.need(work.num[1] < len(work.perfect), "num")
+    work.scalars[...] = reader.scalars(work.scalars)
+    count, following = int(work.scalars["perfect_count"]), int(work.scalars["perfect_next"])
+    reader.need(0 <= count <= len(work.perfect) and 0 <= following < len(work.perfect), "perfect_count")
     reader.under("glm").fill(work.glm, _SCRATCH)
     fitted = reader.under("glm")
     fitted.need(not len(work.glm.last) or ((work.glm.last >= 0) & (work.glm.last < columns)).all(), "last")
-    fitted.need(0 <= work.glm.num[0] <= len(work.glm.last), "num")
+    fitted.need(0 <= work.glm.scalars["last_count"] <= len(work.glm.last), "last_count")
 
 
 def place_arrays(chain: Chain) -> Snapshot:
@@ -241,7 +254,7 @@ def read_place(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
     """The same of what ``place_arrays`` made; record and random stream are left as they are."""
     terms, columns = len(chain.state.member), len(chain.state.slot)
     store = read_store(reader.under("store"), terms, most_models)
-    state = read_state(reader.under("state"), terms, columns, most_room, int(store.num[COUNT]))
+    state = read_state(reader.under("state"), terms, columns, most_room, int(store.scalars["count"]))
     room = len(state.cols)
     if room != len(chain.state.cols):
         chain = chain._replace(

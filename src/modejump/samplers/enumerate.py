@@ -116,8 +116,10 @@ class _Finished:
     def take(self, tally: Tally) -> None:
         """Take over what the next task gave."""
         count, best, models = self.state
-        self.inclusion[count], self.sizes[count], self.total[count] = tally.inclusion, tally.sizes, tally.total
-        value, model = tally.top_value[: tally.top_num[0]], tally.top_model[: tally.top_num[0]]
+        self.inclusion[count], self.sizes[count] = tally.inclusion, tally.sizes
+        self.total[count] = [tally.scalars[name] for name in ("mass", "models", "reference")]
+        kept = int(tally.scalars["kept"])
+        value, model = tally.top_value[:kept], tally.top_model[:kept]
         if len(best) == self.keep:
             chosen = value >= best[-1]
             value, model = value[chosen], model[chosen]

@@ -26,7 +26,7 @@ from modejump.kernels.merge import (
     unite,
     write_part,
 )
-from modejump.kernels.store import COUNT, FORGOTTEN, ModelStore
+from modejump.kernels.store import ModelStore
 from modejump.samplers.result import ModelTable
 
 # Values that are looked at to cut the models into parts of about the same number.
@@ -70,13 +70,13 @@ def merged_stores(stores: Sequence[ModelStore], hands: Hands | None = None) -> M
     rows, starts, kept = _dealt(stores, hands)
     ends = np.array(hands.share(lambda i: _united(rows, starts[i], starts[i + 1], kept), PARTS))
     rank = np.cumsum(kept, dtype=np.int32)
-    forgotten = sum(int(store.num[FORGOTTEN]) for store in stores)
+    forgotten = sum(int(store.scalars["forgotten"]) for store in stores)
     return _written(rows, _sorted_out(rows, starts, ends, hands), rank, hands, forgotten)
 
 
 def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray, np.ndarray]:
     """Rows of all entries by parts of the hash, the first row of each part, and a mark for each number."""
-    sizes = [int(store.num[COUNT]) for store in stores]
+    sizes = [int(store.scalars["count"]) for store in stores]
     first = np.cumsum([0, *sizes])
     pieces = [(s, start) for s, size in enumerate(sizes) for start in range(0, size, _TOGETHER)]
     counts = np.zeros((len(pieces), PARTS), np.int64)
@@ -175,7 +175,7 @@ def renormalised_inclusion(store: ModelStore, n_terms: int, hands: Hands | None 
     hands : Hands, optional
         Threads that share the work; the result is the same for any number.
     """
-    count = int(store.num[COUNT])
+    count = int(store.scalars["count"])
     if count == 0:
         return np.zeros(n_terms)
     parts = -(-count // _TOGETHER)

@@ -12,7 +12,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.kernels.moves import KERNELS, Moves
-from modejump.kernels.store import COUNT, ModelStore
+from modejump.kernels.store import ModelStore
 from modejump.problem.problem import Problem
 from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
 from modejump.runtime.executors import Crew
@@ -286,8 +286,8 @@ class _Driver:
     def _best_model(self) -> str:
         """Terms of the best model so far."""
         stores = [r.chain.store for r in self.runners] + ([] if self.scouted is None else [self.scouted])
-        best = max(stores, key=lambda store: store.log_posterior[: int(store.num[COUNT])].max(initial=-np.inf))
-        words = best.words[int(np.argmax(best.log_posterior[: int(best.num[COUNT])]))]
+        best = max(stores, key=lambda store: store.log_posterior[: int(store.scalars["count"])].max(initial=-np.inf))
+        words = best.words[int(np.argmax(best.log_posterior[: int(best.scalars["count"])]))]
         names = [n for j, n in enumerate(self.problem.names) if (int(words[j >> 6]) >> (j & 63)) & 1]
         return " + ".join(names) or "the base model"
 

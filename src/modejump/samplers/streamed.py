@@ -21,8 +21,7 @@ from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.data.moments import Moments, Overview, OverviewOf, Rows, TrianglesOf, everything
 from modejump.features.nonlinear.expression import Feature
-from modejump.features.table import CHILDREN, COUNT, FULL
-from modejump.kernels.populations.genetic import POPULATIONS, RESTARTS, forget_from, live, rehearse
+from modejump.kernels.populations.genetic import forget_from, live, rehearse
 from modejump.kernels.populations.population import DEPENDENCE_TOLERANCE, KNOWN, TRIED, TRIES, VERDICT
 from modejump.priors.models import WeightedPrior
 from modejump.problem.feature_problem import FeatureProblem
@@ -118,7 +117,7 @@ class StreamedChain(GeneticChain):
 
     def begin(self) -> None:
         """Remember where the chain stands before its next population."""
-        if self.arena.num[FULL]:
+        if self.arena.scalars["full"]:
             # An interrupt may come at any line, and what is collected before the table is emptied is not lost.
             self.collect()
             self._renewing = True
@@ -130,7 +129,7 @@ class StreamedChain(GeneticChain):
             data.prior.log_weight, data.zobrist, pop.feature, pop.num,
         ]  # fmt: skip
         self._before = _Memory(
-            [(a, a.copy()) for a in arrays], int(self.arena.num[COUNT]), int(self.arena.num[CHILDREN])
+            [(a, a.copy()) for a in arrays], int(self.arena.scalars["count"]), int(self.arena.scalars["children"])
         )
         pop.rehearsal[0, KNOWN] = 0
 
@@ -233,7 +232,7 @@ class StreamedChain(GeneticChain):
     def live(self) -> None:
         """MJMCMC inside the population."""
         live(self.data, self.chain, self.moves, self.population, self.genetic, self.archive)
-        self.restarts = int(self.genetic.num[RESTARTS])
+        self.restarts = int(self.genetic.scalars["restarts"])
 
 
 class _Products:
@@ -338,7 +337,7 @@ class _Driver:
 
     def outcomes(self) -> list[Finished]:
         """What the chains leave behind that have lived in a population."""
-        return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.num[POPULATIONS] > 0]
+        return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.scalars["populations"] > 0]
 
     def discovery(self, began: float, finished: bool) -> Discovery:
         """What all chains found, after one more pass for the laws."""

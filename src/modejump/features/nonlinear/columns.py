@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
+from modejump.core.handles import scalars_of
 from modejump.features.nonlinear.callbacks import Callbacks, apply_user, make_callbacks
 from modejump.features.nonlinear.functions import apply
 from modejump.features.nonlinear.transforms import FIRST_USER_CODE
@@ -33,7 +34,7 @@ class ColumnPool(NamedTuple):
     owner: np.ndarray  # int64 (slots,): feature of each slot, -1 where free
     slot: np.ndarray  # int32 (features,): slot + 1 of each feature, 0 where it has none
     scratch: np.ndarray  # float64 (levels, n)
-    num: np.ndarray  # int64 (2,): next slot to give away
+    scalars: np.ndarray  # next: slot to give away
     alpha_kind: int
     projections: np.ndarray  # one dimension where the space has no projections, two where it has
     callbacks: Callbacks
@@ -60,7 +61,7 @@ def new_pool(
         np.full(slots, -1, np.int64),
         np.zeros(len(arena.kind), np.int32),
         np.zeros((levels, n)),
-        np.zeros(2, np.int64),
+        scalars_of(next=0),
         alpha_kind,
         np.empty((0, 0)) if projections else np.empty(0),
         make_callbacks([])[0] if callbacks is None else callbacks,
@@ -121,8 +122,8 @@ def remember(pool, f):
     """Keep the column in scratch row 0 for later use; the oldest one makes way."""
     if pool.slot[f] > 0:
         return
-    s = pool.num[0]
-    pool.num[0] = (s + 1) % len(pool.owner)
+    s = pool.next
+    pool.next = (s + 1) % len(pool.owner)
     if pool.owner[s] >= 0:
         pool.slot[pool.owner[s]] = 0
     pool.owner[s] = f

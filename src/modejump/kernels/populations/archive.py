@@ -10,14 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
+from modejump.core.handles import scalars_of
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.store import COUNT, first_slot
+from modejump.kernels.store import first_slot
 from modejump.kernels.traverse import select
 
-# Slots of Archive.num.
-KEPT, DISTINCT, EVALUATED, FORGOTTEN = 0, 1, 2, 3
-# Slots of Archive.val.
-BEST, BAR, SPAN = 0, 1, 2
 # A model so far below the best has no weight in any estimate.
 NEGLIGIBLE = 40.0
 
@@ -32,8 +29,9 @@ class Archive(NamedTuple):
     features: np.ndarray  # int32 (cap, Q)
     slots: np.ndarray  # int32 (slots,)
     seen: np.ndarray  # uint64 (slots,): keys of distinct models, 0 where free
-    num: np.ndarray  # int64 (4,)
-    val: np.ndarray  # float64 (3,)
+    # kept; distinct: met; evaluated; forgotten: visits to models that were not kept; best; bar: log posterior that a
+    # model must exceed to be kept; span: how far below the best that is at least
+    scalars: np.ndarray
 
 
 def new_archive(capacity: int, max_size: int, seen: int, span: float = NEGLIGIBLE) -> Archive:
@@ -49,16 +47,15 @@ def new_archive(capacity: int, max_size: int, seen: int, span: float = NEGLIGIBL
         np.zeros((capacity, max_size), np.int32),
         np.zeros(1 << int(2 * capacity - 1).bit_length(), np.int32),
         np.zeros(1 << int(2 * max(seen, 1) - 1).bit_length(), np.uint64),
-        np.zeros(4, np.int64),
-        np.array([NEG_INF, NEG_INF, span]),
+        scalars_of(kept=0, distinct=0, evaluated=0, forgotten=0, best=NEG_INF, bar=NEG_INF, span=float(span)),
     )
 
 
 @kernel
 def note_seen(archive, key):
     """Count a model among the distinct ones; once the table is three quarters full, no longer."""
-    seen, num = archive.seen, archive.num
-    if 4 * num[DISTINCT] > 3 * len(seen):
+    seen = archive.seen
+    if 4 * archive.distinct > 3 * len(seen):
         return
     mark = key if key != 0 else np.uint64(1)
     at = first_slot(mark, len(seen))
@@ -67,7 +64,7 @@ def note_seen(archive, key):
             return
         at = (at + np.uint64(1)) & np.uint64(len(seen) - 1)
     seen[at] = mark
-    num[DISTINCT] += 1
+    archive.distinct += 1
 
 
 @kernel
@@ -75,7 +72,7 @@ def _reindex(archive):
     index, key = archive.slots, archive.key
     for i in range(len(index)):
         index[i] = 0
-    for e in range(archive.num[KEPT]):
+    for e in range(archive.kept):
         at = first_slot(key[e], len(index))
         while index[at] != 0:
             at = (at + np.uint64(1)) & np.uint64(len(index) - 1)
@@ -87,7 +84,7 @@ def _thin(archive):
     """Keep what is above the median of a full archive; where too many are level with it, the first of them."""
     values, key, size, features = archive.log_posterior, archive.key, archive.size, archive.features
     visits = archive.visits
-    n = archive.num[KEPT]
+    n = archive.kept
     half = n // 2
     bar = select(values[:n].copy(), n - half)
     above = 0
@@ -105,9 +102,9 @@ def _thin(archive):
                 features[kept, i] = features[e, i]
             kept += 1
         else:
-            archive.num[FORGOTTEN] += visits[e]
-    archive.val[BAR] = max(archive.val[BAR], bar)
-    archive.num[KEPT] = kept
+            archive.forgotten += visits[e]
+    archive.bar = max(archive.bar, bar)
+    archive.kept = kept
     _reindex(archive)
 
 
@@ -121,7 +118,7 @@ def keep(archive, key, value, words, e, pop, visits):
             archive.visits[index[at] - 1] += visits
             return
         at = (at + np.uint64(1)) & np.uint64(len(index) - 1)
-    new = archive.num[KEPT]
+    new = archive.kept
     index[at] = new + 1
     keys[new] = key
     archive.log_posterior[new] = value
@@ -132,9 +129,9 @@ def keep(archive, key, value, words, e, pop, visits):
             archive.features[new, m] = pop.feature[place]
             m += 1
     archive.size[new] = m
-    archive.num[KEPT] = new + 1
-    archive.val[BEST] = max(archive.val[BEST], value)
-    archive.val[BAR] = max(archive.val[BAR], archive.val[BEST] - archive.val[SPAN])
+    archive.kept = new + 1
+    archive.best = max(archive.best, value)
+    archive.bar = max(archive.bar, archive.best - archive.span)
     if new + 1 == len(keys):
         _thin(archive)
 
@@ -143,10 +140,9 @@ def keep(archive, key, value, words, e, pop, visits):
 def archive_store(archive, store, pop):
     """Take over what a population's store holds."""
     values, words, keys = store.log_posterior, store.words, store.hash
-    val = archive.val
-    archive.num[EVALUATED] += store.num[COUNT]
-    for e in range(store.num[COUNT]):
+    archive.evaluated += store.count
+    for e in range(store.count):
         if values[e] > NEG_INF:
             note_seen(archive, keys[e])
-            if values[e] > val[BAR]:
+            if values[e] > archive.bar:
                 keep(archive, keys[e], values[e], words, e, pop, np.int64(0))

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.features.fresh import next_edit
-from modejump.features.table import COUNT
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.populations.population import column_at, dot_rows, weigh
-from modejump.kernels.state import LOG_POSTERIOR, SIZE
 
 # Features that the edits of one feature may make besides themselves.
 _SPARE = 1024
@@ -23,7 +20,7 @@ def _seat(data, ar, pool, pop, st, place, f):
     if not column_at(ar, pool, pop, place, f):
         return False
     z, gram = pop.z, data.gram
-    for i in range(st.num[SIZE]):
+    for i in range(st.size):
         j = st.order[i]
         gram[place, j] = dot_rows(z, place, z, j)
         gram[j, place] = gram[place, j]
@@ -64,18 +61,14 @@ def _try(data, ch, m_flips, model, old, g, score, best_value, best_edit):
 
 
 @entry
-def score_edits(
-    problem_data, chain, features, columns, population, declared, models, limit, score, stamp, best_value, best_edit
-):
+def score_edits(data, ch, ar, pool, pop, space, models, limit, score, stamp, best_value, best_edit):
     """For each model all edits of its members: log posterior with the edit in the member's place, and beside it.
 
     ``score`` gets, by feature, the log of the sum of the posteriors of the models looked at; ``best_value`` and
     ``best_edit`` get, by model, its best edit: the member that it replaces (-1: none) and the new feature. ``stamp``
-    is scratch space. The last place of the population is for the edit. Returns how many models were evaluated,
+    is scratch space. The last place of the pop is for the edit. Returns how many models were evaluated,
     ``limit`` at most, edits of one member more or less.
     """
-    data, ch, ar = handle(problem_data), handle(chain), handle(features)
-    pool, pop, space = handle(columns), handle(population), handle(declared)
     st, flips, place = ch.state, ch.flips, len(pop.feature) - 1
     one, two, none = np.int64(1), np.int64(2), np.int64(-1)
     done = 0
@@ -87,7 +80,7 @@ def score_edits(
                 continue
             at = np.zeros(3, np.int64)
             while True:
-                if ar.num[COUNT] + _SPARE > len(ar.kind):
+                if ar.count + _SPARE > len(ar.kind):
                     return done
                 g = next_edit(ar, space, pop.feature[old], at)
                 if g == -2:
@@ -98,8 +91,8 @@ def score_edits(
                 if not _seat(data, ar, pool, pop, st, place, g):
                     continue
                 # Models known to fit perfectly are remembered by place, and the place has another feature now.
-                ch.work.num[0] = 0
-                ch.work.num[1] = 0
+                ch.work.perfect_count = 0
+                ch.work.perfect_next = 0
                 flips[0], flips[1] = old, place
                 _try(data, ch, two, m, old, g, score, best_value, best_edit)
                 flips[0] = place
@@ -111,29 +104,26 @@ def score_edits(
 
 
 @entry
-def model_values(problem_data, chain, models, values):
+def model_values(data, ch, models, values):
     """Log posteriors of models of the places of a population."""
-    data, ch = handle(problem_data), handle(chain)
     for m in range(models.shape[0]):
         set_model(data, ch.state, ch.work, ch.store, models[m])
-        values[m] = ch.state.val[LOG_POSTERIOR]
+        values[m] = ch.state.log_posterior
 
 
 @entry
-def seat_edits(problem_data, features, columns, population, declared, parents):
-    """Put features and then their edits, each once, into the first places, as many as there are; returns how many.
+def seat_edits(data, ar, pool, pop, space, parents):
+    """Put ar and then their edits, each once, into the first places, as many as there are; returns how many.
 
     A feature without a column has none. Gram rows are left alone.
     """
-    data, ar = handle(problem_data), handle(features)
-    pool, pop, space = handle(columns), handle(population), handle(declared)
     seated = np.zeros(len(ar.kind), np.uint8)
     count = 0
     for i in range(len(parents)):
         count = _seat_once(data, ar, pool, pop, seated, count, parents[i])
     for i in range(len(parents)):
         at = np.zeros(3, np.int64)
-        while count < len(pop.feature) and ar.num[COUNT] + _SPARE <= len(ar.kind):
+        while count < len(pop.feature) and ar.count + _SPARE <= len(ar.kind):
             g = next_edit(ar, space, parents[i], at)
             if g == -2:
                 break

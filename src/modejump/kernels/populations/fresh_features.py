@@ -18,19 +18,13 @@ from modejump.core.compilation import kernel
 from modejump.core.random import uniform
 from modejump.features.fresh import Fresh, draw_fresh, log_fresh
 from modejump.features.nonlinear.columns import remember
-from modejump.features.table import CHILDREN, COUNT, COVARIATE
+from modejump.features.table import COVARIATE
 from modejump.features.table import truncate as truncate_arena
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import here
-from modejump.kernels.populations.archive import BAR, keep, note_seen
-from modejump.kernels.populations.archive import FORGOTTEN as ARCHIVE_FORGOTTEN
+from modejump.kernels.populations.archive import keep, note_seen
 from modejump.kernels.populations.population import EMPTY_WEIGHT, column_at, dot_rows, weigh
-from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE
-from modejump.kernels.store import COUNT as STORED
-from modejump.kernels.store import EVALUATED, first_slot, insert
-
-# Slots of Guests.num.
-LEFT, MARK, ARENA_MARK, CHILD_MARK, LOGGED, POPULATIONS, REFERRED, FROZEN = range(8)
+from modejump.kernels.store import first_slot, insert
 
 
 class Guests(NamedTuple):
@@ -41,7 +35,10 @@ class Guests(NamedTuple):
     boost: np.ndarray  # float64 (K,): -log rho of the guest in each place
     log_feature: np.ndarray  # int64 (cap,), with log_steps (cap,): guests that left, and their steps in the model
     log_steps: np.ndarray
-    num: np.ndarray  # int64 (8,)
+    # left: steps left in the population; mark: entries of the store before those with guests; table_mark, child_mark:
+    # features and children that stay in the table; logged: stays in the log; populations; referred: whether something
+    # refers to features made since; frozen: features that were there when sampling began
+    scalars: np.ndarray
     first: int  # first place for guests, a multiple of 64
     rate: float  # expected number of fresh draws in a population
 
@@ -60,7 +57,7 @@ def boost_of(guests, st):
     """Sum of the boosts of the model's guests."""
     total = 0.0
     boost, order = guests.boost, st.order
-    for i in range(st.num[SIZE]):
+    for i in range(st.size):
         if order[i] >= guests.first:
             total += boost[order[i]]
     return total
@@ -69,7 +66,7 @@ def boost_of(guests, st):
 @kernel
 def plain_value(guests, st):
     """Log posterior of the state's model."""
-    return st.val[LOG_POSTERIOR] - boost_of(guests, st)
+    return st.log_posterior - boost_of(guests, st)
 
 
 @kernel
@@ -126,7 +123,7 @@ def welcome(data, ar, pool, pop, guests, space, f):
     place = free_place(pop, guests)
     if place < 0 or not fill_place(data, ar, pool, pop, place, f):
         return np.int64(-1)
-    if f < guests.num[FROZEN] and ar.kind[f] != COVARIATE:
+    if f < guests.frozen and ar.kind[f] != COVARIATE:
         remember(pool, f)
     boost = -log_rho(ar, guests, space, f)
     guests.boost[place] = boost
@@ -138,11 +135,11 @@ def welcome(data, ar, pool, pop, guests, space, f):
 def log_stay(pop, guests, rec, place):
     """Move the steps that a guest spent in the model to the log."""
     if rec.inside[place] > 0.0:
-        at = guests.num[LOGGED]
+        at = guests.logged
         guests.log_feature[at] = pop.feature[place]
         guests.log_steps[at] = rec.inside[place]
-        guests.num[LOGGED] = at + 1
-        guests.num[REFERRED] = 1
+        guests.logged = at + 1
+        guests.referred = 1
         rec.inside[place] = 0.0
 
 
@@ -159,7 +156,7 @@ def _unwind(store, mark):
     """Take the entries from ``mark`` on out of the index, last come first gone, so that no search path is broken."""
     index, hashes = store.slots, store.hash
     mask = np.uint64(len(index) - 1)
-    for e in range(store.num[STORED] - 1, mark - 1, -1):
+    for e in range(store.count - 1, mark - 1, -1):
         at = first_slot(hashes[e], len(index))
         while index[at] != e + 1:
             at = (at + np.uint64(1)) & mask
@@ -172,13 +169,13 @@ def settle(data, ch, pop, guests, archive):
 
     Places are given to others next, so nothing may name a model by them.
     """
-    st, store, mark = ch.state, ch.store, guests.num[MARK]
-    last = store.num[STORED]
+    st, store, mark = ch.state, ch.store, guests.mark
+    last = store.count
     if last == mark:
         return
     _unwind(store, mark)
-    store.num[STORED] = mark
-    evaluated = store.num[EVALUATED]
+    store.count = mark
+    evaluated = store.evaluated
     words, values, visits, hashes, boost = store.words, store.log_posterior, store.visits, store.hash, guests.boost
     for e in range(mark, last):
         if not has_guest(guests, words[e]):
@@ -193,28 +190,28 @@ def settle(data, ch, pop, guests, archive):
             if (words[e, place >> 6] >> np.uint64(place & 63)) & np.uint64(1):
                 value -= boost[place]
         note_seen(archive, hashes[e])
-        if value > archive.val[BAR]:
+        if value > archive.bar:
             keep(archive, hashes[e], value, words, e, pop, visits[e])
-            guests.num[REFERRED] = 1
+            guests.referred = 1
         else:
-            archive.num[ARCHIVE_FORGOTTEN] += visits[e]
-    store.num[EVALUATED] = evaluated
-    guests.num[MARK] = store.num[STORED]
-    st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, ch.work, store)
+            archive.forgotten += visits[e]
+    store.evaluated = evaluated
+    guests.mark = store.count
+    st.log_posterior, st.entry = here(data, st, ch.work, store)
 
 
 @kernel
 def _forget_perfect(ch, guests):
     """Models known to fit perfectly are remembered by place: those with guests are forgotten."""
-    perfect, num = ch.work.perfect, ch.work.num
+    perfect = ch.work.perfect
     kept = 0
-    for i in range(num[0]):
+    for i in range(ch.work.perfect_count):
         if not has_guest(guests, perfect[i]):
             for w in range(perfect.shape[1]):
                 perfect[kept, w] = perfect[i, w]
             kept += 1
-    num[0] = kept
-    num[1] = kept % perfect.shape[0]
+    ch.work.perfect_count = kept
+    ch.work.perfect_next = kept % perfect.shape[0]
 
 
 @kernel
@@ -231,9 +228,9 @@ def send_away(data, ch, pop, guests, archive, also):
 @kernel
 def keep_features(ar, guests):
     """Features made so far stay in the table."""
-    guests.num[ARENA_MARK] = ar.num[COUNT]
-    guests.num[CHILD_MARK] = ar.num[CHILDREN]
-    guests.num[REFERRED] = 0
+    guests.table_mark = ar.count
+    guests.child_mark = ar.children
+    guests.referred = 0
 
 
 @kernel
@@ -242,10 +239,10 @@ def tidy(ar, pop, guests):
     newest = np.int64(-1)
     for place in range(guests.first, len(pop.feature)):
         newest = max(newest, pop.feature[place])
-    if guests.num[REFERRED] or newest >= guests.num[ARENA_MARK]:
+    if guests.referred or newest >= guests.table_mark:
         keep_features(ar, guests)
     else:
-        truncate_arena(ar, guests.num[ARENA_MARK], guests.num[CHILD_MARK])
+        truncate_arena(ar, guests.table_mark, guests.child_mark)
 
 
 @kernel

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.core.random import below, draw_cumulative, uniform
 from modejump.features.nonlinear.operators import (
     CROSSOVER,
@@ -18,31 +17,27 @@ from modejump.features.nonlinear.operators import (
     projection,
     within_limits,
 )
-from modejump.features.table import FULL, covariate, modification, product, truncate
-from modejump.kernels.chain import CLOCK, close_sojourns, draw_kernel, step
+from modejump.features.table import covariate, modification, product, truncate
+from modejump.kernels.chain import close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.populations.archive import archive_store
 from modejump.kernels.populations.population import TRIES, admit, relist, vacate
 from modejump.kernels.state import clear_model
-from modejump.kernels.store import COUNT, EVALUATED, FORGOTTEN
 
 # Why ``evolve`` returned.
 DONE, ARENA_FULL = 0, 1
-# Slots of Genetic.num.
-POPULATIONS, STALLED, RESTARTS, STARTED = 0, 1, 2, 3
-# Slots of Genetic.val.
-RUN_BEST, BEST = 0, 1
 
 
 class Genetic(NamedTuple):
     """Settings and progress of one chain of populations."""
 
     inclusion: np.ndarray  # float64 (S,): estimated in the last population
-    best: np.ndarray  # uint8 (S,): best model of the population
+    best_model: np.ndarray  # uint8 (S,): of the population
     parents: np.ndarray  # int64 (S,)
-    num: np.ndarray  # int64 (4,)
-    val: np.ndarray  # float64 (2,)
+    # populations; stalled: populations without improvement; restarts; started: whether there was one; run_best: since
+    # the last restart; best: highest log posterior of all
+    scalars: np.ndarray
     tried: np.ndarray  # int64 (10, 2): proposed and admitted, by operator
     keep_at: float  # features above this inclusion are kept
     keep_low: float  # others are kept with this probability
@@ -80,7 +75,7 @@ def _draw_projection(ar, pop, gen, space, rng, code):
 @kernel
 def _propose_feature(ar, pop, gen, space, rng, operator):
     """A candidate of one operator, -1 where it does not apply."""
-    if operator == MUTATION or pop.num[0] == 0:
+    if operator == MUTATION or pop.factored == 0:
         return covariate(ar, below(rng, space.n_columns))
     f = pop.feature[_draw_place(pop, gen, rng)]
     if operator == CROSSOVER:
@@ -127,8 +122,8 @@ def _restart(data, ar, pool, pop, gen, space, rng):
     for place in range(len(pop.feature)):
         vacate(data, pop, place)
         gen.inclusion[place] = 0.0
-        gen.best[place] = 0
-    pop.num[0] = 0
+        gen.best_model[place] = 0
+    pop.factored = 0
     half = min(space.n_columns, len(pop.feature))
     first = below(rng, space.n_columns)
     for i in range(half):
@@ -136,15 +131,15 @@ def _restart(data, ar, pool, pop, gen, space, rng):
         if f >= 0:
             admit(data, ar, pool, pop, i, f)
     _renew(data, ar, pool, pop, gen, space, rng)
-    gen.val[RUN_BEST] = NEG_INF
-    gen.num[STALLED] = 0
+    gen.run_best = NEG_INF
+    gen.stalled = 0
 
 
 @kernel
 def _filter(data, pop, gen, rng):
     """Drop features of low inclusion, each with some probability; the best model's features stay."""
     for place in range(len(pop.feature)):
-        if pop.feature[place] < 0 or gen.best[place] or gen.inclusion[place] >= gen.keep_at:
+        if pop.feature[place] < 0 or gen.best_model[place] or gen.inclusion[place] >= gen.keep_at:
             continue
         if uniform(rng) >= gen.keep_low:
             vacate(data, pop, place)
@@ -158,18 +153,18 @@ def _clear(ch):
     index = store.slots
     for i in range(len(index)):
         index[i] = 0
-    store.num[COUNT] = 0
-    store.num[EVALUATED] = 0
-    store.num[FORGOTTEN] = 0
-    ch.work.num[0] = 0
-    ch.work.num[1] = 0
+    store.count = 0
+    store.evaluated = 0
+    store.forgotten = 0
+    ch.work.perfect_count = 0
+    ch.work.perfect_next = 0
     for t in range(len(rec.inside)):
         rec.inside[t] = 0.0
         rec.since[t] = 0
         rec.sizes[t] = 0.0
     rec.sizes[len(rec.inside)] = 0.0
-    rec.clock[0] = 0
-    rec.clock[1] = 0
+    rec.clock = 0
+    rec.entered = 0
 
 
 @kernel
@@ -177,34 +172,34 @@ def _explore(data, ch, moves, gen, steps):
     """MJMCMC inside the population, from the model in ``best``; notes inclusion and the best model met."""
     _clear(ch)
     clear_model(ch.state)
-    set_model(data, ch.state, ch.work, ch.store, gen.best)
+    set_model(data, ch.state, ch.work, ch.store, gen.best_model)
     for _ in range(steps):
         which = draw_kernel(moves, ch.rng)
         moved = step(which, data, ch, moves)
         ch.record.tried[which, 0] += 1
         ch.record.tried[which, 1] += moved
-        ch.record.clock[CLOCK] += 1
+        ch.record.clock += 1
     close_sojourns(ch)
     top, at = NEG_INF, np.int64(-1)
     values, words = ch.store.log_posterior, ch.store.words
-    for e in range(ch.store.num[COUNT]):
+    for e in range(ch.store.count):
         if values[e] > top:
             top, at = values[e], np.int64(e)
-    for place in range(len(gen.best)):
+    for place in range(len(gen.best_model)):
         gen.inclusion[place] = ch.record.inside[place] / steps
         inside = np.uint64(0)
         if at >= 0:
             inside = (words[at, place >> 6] >> np.uint64(place & 63)) & np.uint64(1)
-        gen.best[place] = np.uint8(inside)
+        gen.best_model[place] = np.uint8(inside)
     return top
 
 
 @kernel
 def _next_population(data, ar, pool, pop, gen, space, rng):
     """Filtration and renewal, or a fresh population where the chain has not begun or has stalled."""
-    if gen.num[STARTED] == 0 or gen.num[STALLED] >= gen.patience:
-        gen.num[RESTARTS] += gen.num[STARTED]
-        gen.num[STARTED] = 1
+    if gen.started == 0 or gen.stalled >= gen.patience:
+        gen.restarts += gen.started
+        gen.started = 1
         _restart(data, ar, pool, pop, gen, space, rng)
     else:
         _filter(data, pop, gen, rng)
@@ -216,24 +211,21 @@ def _live(data, ch, moves, pop, gen, archive):
     """MJMCMC inside a population, and what it leaves behind."""
     top = _explore(data, ch, moves, gen, gen.steps)
     archive_store(archive, ch.store, pop)
-    gen.num[POPULATIONS] += 1
-    if top > gen.val[RUN_BEST] + 1e-9:
-        gen.val[RUN_BEST] = top
-        gen.num[STALLED] = 0
+    gen.populations += 1
+    if top > gen.run_best + 1e-9:
+        gen.run_best = top
+        gen.stalled = 0
     else:
-        gen.num[STALLED] += 1
-    gen.val[BEST] = max(gen.val[BEST], top)
+        gen.stalled += 1
+    gen.best = max(gen.best, top)
 
 
 @entry
-def evolve(problem_data, chain, settings, features, columns, population, genetic, declared, collected, count):
-    """So many populations; returns ARENA_FULL where the table of features has to be renewed first."""
-    data, ch, moves = handle(problem_data), handle(chain), handle(settings)
-    ar, pool, pop, gen = handle(features), handle(columns), handle(population), handle(genetic)
-    space, archive = handle(declared), handle(collected)
+def evolve(data, ch, moves, ar, pool, pop, gen, space, archive, count):
+    """So many populations; returns ARENA_FULL where the table of ar has to be renewed first."""
     rng = ch.rng
     for _ in range(count):
-        if ar.num[FULL]:
+        if ar.full:
             return ARENA_FULL
         _next_population(data, ar, pool, pop, gen, space, rng)
         _live(data, ch, moves, pop, gen, archive)
@@ -241,22 +233,19 @@ def evolve(problem_data, chain, settings, features, columns, population, genetic
 
 
 @entry
-def rehearse(problem_data, chain, features, columns, population, genetic, declared):
-    """The next population by columns of a sample of the rows; its tries are in ``population.rehearsal``."""
-    ch, pop = handle(chain), handle(population)
+def rehearse(problem_data, ch, features, columns, pop, genetic, declared):
+    """The next pop by columns of a sample of the rows; its tries are in ``pop.rehearsal``."""
     pop.rehearsal[0, TRIES] = 0
-    _next_population(
-        handle(problem_data), handle(features), handle(columns), pop, handle(genetic), handle(declared), ch.rng
-    )
+    _next_population(problem_data, features, columns, pop, genetic, declared, ch.rng)
 
 
 @entry
 def live(problem_data, chain, settings, population, genetic, collected):
     """MJMCMC inside a population whose Gram matrix is known from all rows."""
-    _live(handle(problem_data), handle(chain), handle(settings), handle(population), handle(genetic), handle(collected))
+    _live(problem_data, chain, settings, population, genetic, collected)
 
 
 @entry
 def forget_from(features, count, children):
     """Forget every feature from a number on, and the children they have."""
-    truncate(handle(features), count, children)
+    truncate(features, count, children)

@@ -32,7 +32,7 @@ from modejump.kernels.jump import distance, search
 from modejump.kernels.moves import JUMP_GREEDY, accept
 from modejump.kernels.neighbour import here, neighbour
 from modejump.kernels.populations.fresh_features import invite, plain_value, send_away, welcome
-from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE, copy_state, flip_all, refresh, toggle_to
+from modejump.kernels.state import copy_state, flip_all, refresh, toggle_to
 from modejump.kernels.store import first_slot, probe
 
 NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT, RECALL = range(7)
@@ -87,7 +87,7 @@ def _randomise(data, ch, st, between, size):
             flip_all(data, st, ch.work, ch.flips, one)
             d += 1
     if d > 0:
-        st.val[LOG_POSTERIOR], st.num[ENTRY] = here(data, st, ch.work, ch.store)
+        st.log_posterior, st.entry = here(data, st, ch.work, ch.store)
     return d
 
 
@@ -98,7 +98,7 @@ def _search(data, ch, moves, st, between, small):
     for place in range(len(active)):
         locked[place] = 0 if active[place] else 1
     if small:
-        size = st.num[SIZE]
+        size = st.size
         for i in range(size):
             locked[st.order[i]] = 1
         for _ in range(min(FREE_MEMBERS, size)):
@@ -129,7 +129,7 @@ def _begin_population(pop, guests, between, st):
 @kernel
 def _draw_parent(pop, between, st, m, rng):
     """A feature of the population: half of the time a member of the model."""
-    size = st.num[SIZE]
+    size = st.size
     if size > 0 and uniform(rng) < 0.5:
         return pop.feature[between.listed[below(rng, size)]]
     return pop.feature[between.listed[below(rng, m)]]
@@ -191,7 +191,7 @@ def _take(ch, source):
 @kernel
 def _contains(between, st):
     """Whether the population contains the state's model."""
-    for i in range(st.num[SIZE]):
+    for i in range(st.size):
         if not between.active[st.order[i]]:
             return False
     return True
@@ -207,7 +207,7 @@ def literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, a
     _search(data, ch, moves, forward, between, small)
     d = _randomise(data, ch, forward, between, size)
     log_target = plain_value(guests, forward) - plain_value(guests, st)
-    if not forward.val[LOG_POSTERIOR] > NEG_INF or (kind != LITERAL and not accept(ch.rng, log_target)):
+    if not forward.log_posterior > NEG_INF or (kind != LITERAL and not accept(ch.rng, log_target)):
         return False
     log_forward = _log_randomise(between, size, d)
     for place in range(guests.first, len(between.also)):
@@ -222,7 +222,7 @@ def literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, a
     log_ratio = _log_randomise(between, back, distance(st, backward)) - log_forward
     if not accept(ch.rng, log_ratio + (log_target if kind == LITERAL else 0.0)):
         return False
-    forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
+    forward.log_posterior, forward.entry = here(data, forward, ch.work, ch.store)
     return _take(ch, forward)
 
 
@@ -230,7 +230,7 @@ def literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, a
 def _library_size(guests, st):
     """How many members of the model are in the library."""
     m = 0
-    for i in range(st.num[SIZE]):
+    for i in range(st.size):
         if st.order[i] < guests.first:
             m += 1
     return m
@@ -253,11 +253,11 @@ def coupled_move(data, ch, moves, ar, pool, pop, guests, between, space):
     copy_state(st, forward)
     _search(data, ch, moves, forward, between, np.int64(0))
     d = _randomise(data, ch, forward, between, size)
-    if not forward.val[LOG_POSTERIOR] > NEG_INF:
+    if not forward.log_posterior > NEG_INF:
         return False
     # The values hold the factors of guests; those of library features are all alike.
     log_factor = (_library_size(guests, st) - _library_size(guests, forward)) * np.log(between.include)
-    if not accept(ch.rng, forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR] + log_factor):
+    if not accept(ch.rng, forward.log_posterior - st.log_posterior + log_factor):
         return False
     copy_state(forward, backward)
     _search(data, ch, moves, backward, between, np.int64(0))
@@ -271,9 +271,9 @@ def coupled_move(data, ch, moves, ar, pool, pop, guests, between, space):
 def edit_move(data, ch, ar, pool, pop, guests, space):
     """Exchange a member for an edit of it; True where the model changed."""
     st = ch.state
-    if st.num[SIZE] == 0:
+    if st.size == 0:
         return False
-    old = st.order[below(ch.rng, st.num[SIZE])]
+    old = st.order[below(ch.rng, st.size)]
     f = pop.feature[old]
     g = draw_edit(ar, space, f, ch.rng)
     if g < 0:
@@ -288,7 +288,7 @@ def edit_move(data, ch, ar, pool, pop, guests, space):
     if value == NEG_INF:
         return False
     boosts = (guests.boost[new] if new >= guests.first else 0.0) - (guests.boost[old] if old >= guests.first else 0.0)
-    log_target = value - st.val[LOG_POSTERIOR] - boosts
+    log_target = value - st.log_posterior - boosts
     # The count of edits is the dear part: first see whether the posterior would let the move pass.
     if not accept(ch.rng, log_target):
         return False
@@ -301,8 +301,8 @@ def edit_move(data, ch, ar, pool, pop, guests, space):
     ch.flips[0] = old
     ch.flips[1] = new
     flip_all(data, st, ch.work, ch.flips, two)
-    st.val[LOG_POSTERIOR] = value
-    st.num[ENTRY] = entry_of
+    st.log_posterior = value
+    st.entry = entry_of
     return True
 
 
@@ -320,7 +320,7 @@ def index_models(hashes, slots):
 def recall_move(data, ch, between):
     """Go to a model of the list; True where the model changed."""
     st, forward, recalled = ch.state, ch.forward, between.recalled
-    old = probe(recalled, st.hash[0], st.words)
+    old = probe(recalled, st.hash, st.words)
     if old < 0:
         return False
     new = draw_alias(ch.rng, recalled.threshold, recalled.alias)
@@ -329,8 +329,8 @@ def recall_move(data, ch, between):
     copy_state(st, forward)
     toggle_to(data, forward, recalled.words, new)
     refresh(data, forward, ch.work)
-    forward.val[LOG_POSTERIOR], forward.num[ENTRY] = here(data, forward, ch.work, ch.store)
-    log_target = forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]
+    forward.log_posterior, forward.entry = here(data, forward, ch.work, ch.store)
+    log_target = forward.log_posterior - st.log_posterior
     if not accept(ch.rng, log_target + recalled.log_weight[old] - recalled.log_weight[new]):
         return False
     return _take(ch, forward)

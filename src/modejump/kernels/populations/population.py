@@ -35,7 +35,7 @@ class Population(NamedTuple):
     chol: np.ndarray  # float64 (S, S)
     listed: np.ndarray  # int64 (S,): places in the order of the factor
     row: np.ndarray  # float64 (S,)
-    num: np.ndarray  # int64 (2,): places listed in the factor
+    scalars: np.ndarray  # factored: places listed in the factor
     log_a: float  # log of the prior's a
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
@@ -93,7 +93,7 @@ def standardise(pop, scratch, place):
 def _extend_factor(pop, place):
     """Add a place to the Cholesky factor from its Gram row; False where it depends on the places listed."""
     chol, listed, row = pop.chol, pop.listed, pop.row
-    m = pop.num[0]
+    m = pop.factored
     pivot = 1.0
     for i in range(m):
         v = row[listed[i]]
@@ -106,14 +106,14 @@ def _extend_factor(pop, place):
         return False
     chol[m, m] = 1.0 / np.sqrt(pivot)
     listed[m] = place
-    pop.num[0] = m + 1
+    pop.factored = m + 1
     return True
 
 
 @kernel
 def relist(data, pop):
     """Factorise the Gram matrix of the features present."""
-    pop.num[0] = 0
+    pop.factored = 0
     gram, row = data.gram, pop.row
     for place in range(len(pop.feature)):
         if pop.feature[place] >= 0:

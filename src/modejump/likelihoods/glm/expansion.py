@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.core.handles import handle
 from modejump.likelihoods.glm.laplace import fit_columns
 from modejump.likelihoods.glm.newton import (
     BLOCK,
-    SHAPE,
     Glm,
     GlmWork,
     candidate_rows,
@@ -38,9 +36,8 @@ class Expansion(NamedTuple):
 
 
 @entry
-def _expand_rows(generalised, scratch, cols, predictor, score, info):
+def _expand_rows(glm, work, cols, predictor, score, info):
     """Linear predictor without offset, score and information of all rows at the coefficients of the last fit."""
-    glm, work = handle(generalised), handle(scratch)
     n, size = len(glm.y), glm.base.shape[0] + len(cols)
     for first in range(0, n, BLOCK):
         m = min(BLOCK, n - first)
@@ -114,7 +111,7 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
         corr = corr - gram[:, :b] @ away[:, -1]
         gram = gram[b:, b:] - gram[b:, :b] @ away[:, :-1]
         corr = corr[b:]
-    return _standardised(gram, corr, total, float(work.val[SHAPE]) if glm.family == GAMMA else 1.0)
+    return _standardised(gram, corr, total, float(work.scalars["shape"]) if glm.family == GAMMA else 1.0)
 
 
 def _standardised(gram: np.ndarray, corr: np.ndarray, total: float, shape: float) -> Expansion | None:

@@ -7,17 +7,10 @@ import math
 from modejump.core.compilation import kernel
 from modejump.likelihoods.glm.jeffreys import newton_mode
 from modejump.likelihoods.glm.newton import (
-    COUNT,
-    FACTOR,
     FAILED,
     FITTED,
     FLAT,
-    LOG_DET_BASE,
-    LOG_LIKELIHOOD,
-    OFF,
     SEPARATED,
-    SHAPE,
-    WALD,
     newton,
 )
 from modejump.likelihoods.glm.rows import GAMMA
@@ -69,13 +62,13 @@ def _drop_last(glm, work, cols, k):
 def warm_start(glm, work, cols, k):
     """Start at the coefficients of the model fitted last; columns it did not have start at zero."""
     b = glm.base.shape[0]
-    if work.num[FACTOR] and not work.num[OFF] and work.num[COUNT] == k + 1:
+    if work.has_factor and not work.moved_off and work.last_count == k + 1:
         _drop_last(glm, work, cols, k)
     for i in range(b):
         work.beta[i] = work.warm[i]
     for i in range(k):
         work.beta[b + i] = work.warm[b + cols[i]]
-    work.num[FACTOR] = 0
+    work.has_factor = 0
 
 
 @kernel
@@ -92,15 +85,15 @@ def cold_start(glm, work, k):
 def _keep(glm, work, cols, k):
     """The next fit starts here, or where rows began to move off: too far out, information is lost for others."""
     b = glm.base.shape[0]
-    for i in range(work.num[COUNT]):
+    for i in range(work.last_count):
         work.warm[b + work.last[i]] = 0.0
-    end = work.onset if work.num[OFF] else work.beta
+    end = work.onset if work.moved_off else work.beta
     for i in range(b):
         work.warm[i] = end[i]
     for i in range(k):
         work.warm[b + cols[i]] = end[b + i]
         work.last[i] = cols[i]
-    work.num[COUNT] = k
+    work.last_count = k
 
 
 @kernel
@@ -121,8 +114,8 @@ def _measure(glm, work, k):
         for i in range(j + 1, b + k):
             t += h[i, j] * beta[i]
         wald += t * t
-    work.val[LOG_DET_BASE] = log_det
-    work.val[WALD] = wald
+    work.log_det_base = log_det
+    work.wald = wald
 
 
 @kernel
@@ -148,7 +141,7 @@ def _settle_shape(glm, work):
     for r in range(len(glm.y)):
         total += glm.weight[r]
         logs += glm.weight[r] * math.log(glm.y[r])
-    gap = -(1.0 + (work.val[LOG_LIKELIHOOD] + logs) / total)
+    gap = -(1.0 + (work.log_likelihood + logs) / total)
     if not gap > 1e-14:
         return False
     # log v - digamma(v) = gap; it is near 1 / (2 v) + 1 / (12 v^2).
@@ -162,12 +155,12 @@ def _settle_shape(glm, work):
         if high - low < 1e-13:
             break
     shape = math.exp(0.5 * (low + high))
-    work.val[SHAPE] = shape
-    work.val[LOG_LIKELIHOOD] = (
-        total * (shape * math.log(shape) - math.lgamma(shape)) + (shape - 1.0) * logs + shape * work.val[LOG_LIKELIHOOD]
+    work.shape = shape
+    work.log_likelihood = (
+        total * (shape * math.log(shape) - math.lgamma(shape)) + (shape - 1.0) * logs + shape * work.log_likelihood
     )
-    work.val[LOG_DET_BASE] += glm.base.shape[0] * math.log(shape)
-    work.val[WALD] *= shape
+    work.log_det_base += glm.base.shape[0] * math.log(shape)
+    work.wald *= shape
     return True
 
 
@@ -181,7 +174,7 @@ def end_fit(glm, work, cols, k, state):
     if state != FITTED:
         return state if state == SEPARATED else FAILED
     _measure(glm, work, k)
-    work.num[FACTOR] = 1
+    work.has_factor = 1
     if glm.family == GAMMA and not _settle_shape(glm, work):
         return FAILED
     return FITTED
@@ -191,7 +184,7 @@ def end_fit(glm, work, cols, k, state):
 def fit(glm, work, cols, k, tolerance):
     """Fit the model with these columns: ``FITTED``, or ``SEPARATED`` or ``FAILED`` where no estimate exists.
 
-    Results are in ``work.val``; a model that is separated has the supremum of its log likelihood there.
+    Results are in the scratch space; a model that is separated has the supremum of its log likelihood there.
     """
     warm_start(glm, work, cols, k)
     state = newton(glm, work, cols, k, WARM_STEPS, tolerance)

@@ -29,7 +29,7 @@ from modejump.likelihoods.glm.newton import (
     solve,
     sum_rows,
 )
-from modejump.likelihoods.glm.rows import EXPECTED, information_slope, score_rows
+from modejump.likelihoods.glm.rows import information_slope, score_rows
 
 # Steps are combined where decrements shrink by this factor at least from below this value.
 NEAR = 0.1
@@ -147,7 +147,7 @@ def _steps_to_mode(glm, work, cols, k, steps, tolerance):
 @kernel
 def newton_mode(glm, work, cols, k, steps, tolerance):
     """Steps to the mode from ``work.beta``; says how they ended. J is the expected information here."""
-    work.num[EXPECTED] = 1
+    work.expected = 1
     state = _steps_to_mode(glm, work, cols, k, steps, tolerance)
-    work.num[EXPECTED] = 0
+    work.expected = 0
     return state

@@ -14,18 +14,14 @@ from __future__ import annotations
 import math
 
 from modejump.core.compilation import entry, kernel
-from modejump.core.handles import handle
 from modejump.likelihoods.custom.own import own_marginal
 from modejump.likelihoods.gaussian.formulas import LOG_2PI, log_gamma_ratio, mixture_form
 from modejump.likelihoods.glm.fit import fit, fit_mode
 from modejump.likelihoods.glm.newton import (
     FITTED,
-    LOG_DET_BASE,
-    LOG_LIKELIHOOD,
     SEPARATED,
     TOLERANCE,
     TOLERANCE_INFORMATION,
-    WALD,
 )
 from modejump.likelihoods.glm.rows import GAMMA, OWN
 from modejump.priors.codes import AIC, BETA_PRIME, BIC, EB_LOCAL, JEFFREYS, G
@@ -129,8 +125,7 @@ def marginal_of_fit(glm, work, k, code, par, n, state):
     # Jeffreys' prior keeps the coefficients of separated classes finite: the supremum of the likelihood counts.
     if state != FITTED and not (state == SEPARATED and code == JEFFREYS and glm.family != GAMMA):
         return -math.inf
-    val = work.val
-    value = log_laplace(code, par, n, glm.base.shape[0], k, val[LOG_LIKELIHOOD], val[LOG_DET_BASE], val[WALD])
+    value = log_laplace(code, par, n, glm.base.shape[0], k, work.log_likelihood, work.log_det_base, work.wald)
     return value - glm.null[0]
 
 
@@ -146,10 +141,10 @@ def glm_marginal(glm, work, cols, k, code, par, n):
 @entry
 def fit_columns(generalised, scratch, cols, code, par, n):
     """`glm_marginal` from Python: coefficients and what belongs to them are left in the scratch space."""
-    return glm_marginal(handle(generalised), handle(scratch), cols, len(cols), code, par, n)
+    return glm_marginal(generalised, scratch, cols, len(cols), code, par, n)
 
 
 @entry
 def fit_mode_columns(generalised, scratch, cols):
     """`fit_mode` from Python, for coefficients of a model that is separated."""
-    return fit_mode(handle(generalised), handle(scratch), cols, len(cols))
+    return fit_mode(generalised, scratch, cols, len(cols))

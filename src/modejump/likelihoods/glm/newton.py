@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel, summing
+from modejump.core.handles import scalars_of
 from modejump.likelihoods.glm.rows import BINOMIAL, GAMMA, OWN, lowest_margin, score_rows
 
 # Rows in one block: with a dozen columns they fill the first-level cache.
@@ -50,18 +51,10 @@ FALL_LOW, FALL_HIGH = 0.5, 1.5
 CLOSE = 1e-6
 NEARLY = 1e-4
 MOST_HALVINGS = 12
-# Slots of GlmWork.asking: whether fits of long tables are asked for, and the state of one, NOTHING, ASKED or ANSWERED,
-# with the number of its columns.
-MAY_ASK, STAGE, COLUMNS = 0, 1, 2
+# State of a fit that is asked for, see ``GlmWork.asked``.
 NOTHING, ASKED, ANSWERED = 0, 1, 2
 # What Glm.x is: the candidates of unit length, (p, n), or a table as it was given, (columns, n) or (n, columns).
 STANDARDISED, BY_COLUMN, BY_ROW = 0, 1, 2
-# Slots of GlmWork.val: results; then of the last pass the lowest margin, decrement, and length of the step in Newton's.
-LOG_LIKELIHOOD, LOG_DET_BASE, WALD, SHAPE, MARGIN, DECREMENT, STRETCH = 0, 1, 2, 3, 4, 5, 6
-# Slots of GlmWork.num: how many columns the last model had, whether ``hessian`` still holds its factor, and whether
-# rows moved off in the fit; then ``rows.EXPECTED``, and whether no row can move off, as under the gamma family: its
-# likelihood has a maximum whatever the columns, and under the inverse link information depends on the units of y.
-COUNT, FACTOR, OFF, BOUND = 0, 1, 2, 4
 
 
 class Glm(NamedTuple):
@@ -110,13 +103,16 @@ class GlmWork(NamedTuple):
     warm: np.ndarray  # float64 (b + p,): coefficients of the model fitted last, by column
     last: np.ndarray  # int64 (m,): its columns
     onset: np.ndarray  # float64 (m,): coefficients where rows began to move off
-    num: np.ndarray  # int64 (5,): slots below
-    val: np.ndarray  # float64 (7,): slots below
+    # Of the last fit: last_count: columns of its model; has_factor: whether ``hessian`` still holds its factor;
+    # moved_off: whether rows moved off; then log_likelihood, log_det_base, wald, shape; of the last pass the lowest
+    # margin, decrement, and stretch, the length of the step in Newton's. expected: whether the information that
+    # Jeffreys' prior is made of is wanted, the expected one; bounded: whether no row can move off, as under the gamma
+    # family: its likelihood has a maximum whatever the columns, and under the inverse link information depends on the
+    # units of y. Of a fit that is asked for: may_ask, stage, asked_columns and answer.
+    scalars: np.ndarray
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
     # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
     asked: np.ndarray  # int64 (m,): columns of the model
-    asking: np.ndarray  # int64 (3,): slots below
-    answer: np.ndarray  # float64 (1,)
 
 
 def no_glm() -> Glm:
@@ -165,9 +161,8 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
     """Scratch space for models of up to ``room`` columns; empty for a Gaussian problem."""
     b, p = glm.base.shape[0], count_candidates(glm)
     m, block = (b + room, BLOCK) if glm.y.ndim == 1 else (0, 0)
-    warm, num = np.zeros(b + p), np.zeros(5, np.int64)
+    warm = np.zeros(b + p)
     warm[:b] = glm.start
-    num[BOUND] = glm.family == GAMMA
     return GlmWork(
         np.zeros((m, block)),
         np.zeros(block),
@@ -186,18 +181,19 @@ def new_glm_work(glm: Glm, room: int) -> GlmWork:
         warm,
         np.zeros(m, np.int64),
         np.zeros(m),
-        num,
-        np.zeros(7),
+        scalars_of(
+            last_count=0, has_factor=0, moved_off=0, expected=0, bounded=int(glm.family == GAMMA), log_likelihood=0.0,
+            log_det_base=0.0, wald=0.0, shape=0.0, margin=0.0, decrement=0.0, stretch=0.0, may_ask=0, stage=NOTHING,
+            asked_columns=0, answer=0.0,
+        ),
         np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
         np.zeros(m, np.int64),
-        np.zeros(3, np.int64),
-        np.zeros(1),
-    )
+    )  # fmt: skip
 
 
 def has_estimate(work: GlmWork) -> bool:
     """Whether the model fitted last has a maximum likelihood estimate."""
-    return bool(work.num[FACTOR])
+    return bool(work.scalars["has_factor"])
 
 
 @kernel
@@ -353,7 +349,7 @@ def sum_rows(glm, work, cols, k, start, stop):
         for i in range(size):
             gradient[i] += dot(score, columns, i, m)
         add_information(h, columns, info, work.pair, size, m)
-    work.val[MARGIN] = margin
+    work.margin = margin
     return total
 
 
@@ -399,14 +395,13 @@ def solve(work, h, size):
 @kernel
 def _stretch(work, size, decrement):
     """How long the next step is: longer where rows move off; where that begins is kept in ``work.onset``."""
-    val = work.val
-    fall = decrement / val[DECREMENT] * math.exp(val[STRETCH])
-    val[DECREMENT] = decrement
-    val[STRETCH] = 1.0
+    fall = decrement / work.decrement * math.exp(work.stretch)
+    work.decrement = decrement
+    work.stretch = 1.0
     if decrement < NEAR and FALL_LOW < fall < FALL_HIGH:
-        val[STRETCH] = LONG_STEP
-        if not work.num[OFF]:
-            work.num[OFF] = 1
+        work.stretch = LONG_STEP
+        if not work.moved_off:
+            work.moved_off = 1
             for i in range(size):
                 work.onset[i] = work.beta[i]
 
@@ -417,10 +412,10 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
 
     Returns (how it ended or ``GOING``, log likelihood of the last good point, halvings since).
     """
-    beta, step, val = work.beta, work.step, work.val
+    beta, step = work.beta, work.step
     if turn == 0:
-        val[DECREMENT], val[STRETCH] = np.inf, 1.0
-        work.num[OFF] = 0
+        work.decrement, work.stretch = np.inf, 1.0
+        work.moved_off = 0
     # Written so that a value that is not a number fails.
     if not value >= before - 1e-7 * (1.0 + abs(before)):
         if halvings == MOST_HALVINGS:
@@ -428,26 +423,26 @@ def after_pass(work, size, value, turn, before, halvings, tolerance):
         for i in range(size):
             step[i] *= 0.5
             beta[i] -= step[i]
-        val[DECREMENT] = np.inf
+        work.decrement = np.inf
         return GOING, before, halvings + 1
-    if val[MARGIN] > 0.0:
-        val[LOG_LIKELIHOOD] = 0.0
+    if work.margin > 0.0:
+        work.log_likelihood = 0.0
         return SEPARATED, value, 0
-    val[LOG_LIKELIHOOD] = value
+    work.log_likelihood = value
     pivot = factorise(work.hessian, size)
     if pivot < 0.0:
-        if val[STRETCH] > 1.0 and val[DECREMENT] < NEARLY:
-            val[LOG_LIKELIHOOD] = max(value, before + val[DECREMENT])
+        if work.stretch > 1.0 and work.decrement < NEARLY:
+            work.log_likelihood = max(value, before + work.decrement)
             return SEPARATED, value, 0
         return FLAT if turn > 0 else FAILED, value, 0
     decrement = solve(work, work.hessian, size)
     _stretch(work, size, decrement)
     for i in range(size):
-        step[i] *= val[STRETCH]
+        step[i] *= work.stretch
         beta[i] += step[i]
-    flat = pivot < LEAST_PIVOT and not work.num[BOUND]
-    if decrement < tolerance or (flat and decrement < CLOSE and val[STRETCH] > 1.0):
-        val[LOG_LIKELIHOOD] = value + (1.0 if val[STRETCH] > 1.0 else 0.5) * decrement
+    flat = pivot < LEAST_PIVOT and not work.bounded
+    if decrement < tolerance or (flat and decrement < CLOSE and work.stretch > 1.0):
+        work.log_likelihood = value + (1.0 if work.stretch > 1.0 else 0.5) * decrement
         return SEPARATED if flat else FITTED, value, 0
     return GOING, value, 0
 

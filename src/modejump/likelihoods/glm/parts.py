@@ -12,13 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.core.handles import handle
 from modejump.likelihoods.glm.fit import MOST_STEPS, WARM_STEPS, cold_start, end_fit, warm_start
 from modejump.likelihoods.glm.laplace import marginal_of_fit, tolerance_of
 from modejump.likelihoods.glm.newton import (
     FITTED,
     GOING,
-    MARGIN,
     SEPARATED,
     SLOW,
     Glm,
@@ -42,9 +40,8 @@ def is_long(glm: Glm) -> bool:
 
 
 @entry
-def _begin(generalised, scratch, cols, cold):
+def _begin(glm, work, cols, cold):
     """Where a fit starts."""
-    glm, work = handle(generalised), handle(scratch)
     if cold:
         cold_start(glm, work, len(cols))
     else:
@@ -54,19 +51,19 @@ def _begin(generalised, scratch, cols, cold):
 @entry
 def _sum_part(generalised, scratch, cols, start, stop):
     """Log likelihood of some rows; gradient and information are left in the scratch space."""
-    return sum_rows(handle(generalised), handle(scratch), cols, len(cols), start, stop)
+    return sum_rows(generalised, scratch, cols, len(cols), start, stop)
 
 
 @entry
 def _turn(scratch, size, value, turn, before, halvings, code):
     """What follows a pass."""
-    return after_pass(handle(scratch), size, value, turn, before, halvings, tolerance_of(code))
+    return after_pass(scratch, size, value, turn, before, halvings, tolerance_of(code))
 
 
 @entry
-def _end(generalised, scratch, cols, code, par, n, state):
+def _end(glm, work, cols, code, par, n, state):
     """Log marginal likelihood at the end of a fit."""
-    glm, work, k = handle(generalised), handle(scratch), len(cols)
+    k = len(cols)
     return marginal_of_fit(glm, work, k, code, par, n, end_fit(glm, work, cols, k, state))
 
 
@@ -90,7 +87,7 @@ class _Parts:
         for i in range(thread, len(self.starts), len(self.scratch)):
             start = self.starts[i]
             self.total[i, 0] = _sum_part(self.glm, own, self.cols, start, min(n, start + PART))
-            self.total[i, 1] = own.val[MARGIN]
+            self.total[i, 1] = own.scalars["margin"]
             self.hessian[i] = own.hessian[:size, :size]
             self.gradient[i] = own.gradient[:size]
 
@@ -103,7 +100,7 @@ class _Parts:
         size = self.size
         self.work.hessian[:size, :size] = self.hessian.sum(axis=0)
         self.work.gradient[:size] = self.gradient.sum(axis=0)
-        self.work.val[MARGIN] = self.total[:, 1].min()
+        self.work.scalars["margin"] = self.total[:, 1].min()
         return float(self.total[:, 0].sum())
 
 

@@ -12,8 +12,6 @@ BINOMIAL, POISSON, GAMMA, OWN = 1, 2, 3, 4
 LOGIT, PROBIT, CLOGLOG, LOG, INVERSE = 1, 2, 3, 4, 5
 
 TINY = 1e-300
-# Slot of GlmWork.num: whether the information that Jeffreys' prior is made of is wanted, the expected one.
-EXPECTED = 3
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer
 
 
@@ -160,7 +158,7 @@ def _other_rows(glm, work, first, m):
             return -np.inf
         upper, lower = max(upper, TINY), max(lower, TINY)
         score[r] = w * density * (target / upper - (1.0 - target) / lower)
-        if work.num[EXPECTED]:
+        if work.expected:
             info[r] = w * density * (density / (upper * lower))
         elif glm.link == PROBIT:
             bend = target * _probit_bend(t, density / upper) + (1.0 - target) * _probit_bend(-t, density / lower)

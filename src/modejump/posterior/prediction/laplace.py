@@ -18,7 +18,7 @@ from modejump.kernels.evaluate import columns_resid
 from modejump.likelihoods.gaussian import plain
 from modejump.likelihoods.gaussian.shrinkage import DROP, REACH, UNSHRUNK, shrinkage_factor
 from modejump.likelihoods.glm.laplace import fit_columns, fit_mode_columns
-from modejump.likelihoods.glm.newton import SHAPE, WALD, GlmWork, new_glm_work
+from modejump.likelihoods.glm.newton import GlmWork, new_glm_work
 from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.prediction.mixture import gauss_rule
 from modejump.priors import codes
@@ -143,9 +143,9 @@ def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
             coef.append(np.zeros(size))
             factor.append(np.zeros(size * (size + 1) // 2))
             continue
-        wald[i] = work.val[WALD]
+        wald[i] = work.scalars["wald"]
         if problem.family.name == "gamma":
-            shape[i] = work.val[SHAPE]
+            shape[i] = work.scalars["shape"]
         coef.append(work.beta[:size].copy())
         factor.append(np.sqrt(shape[i]) * _lower(work, size)[np.tril_indices(size)])
     sizes = np.array([base + len(columns) for columns in models], dtype=np.int64)

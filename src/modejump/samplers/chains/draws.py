@@ -14,7 +14,6 @@ from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.chain import Chain
 from modejump.kernels.populations.fresh_features import Guests
 from modejump.kernels.populations.population import Population
-from modejump.kernels.state import LOG_POSTERIOR
 from modejump.runtime.snapshots import Reader, Snapshot
 from modejump.samplers.chains import feature_snapshots as kept
 
@@ -41,7 +40,7 @@ def draw_of(chain: Drawing) -> Draw:
     state = chain.chain.state
     places = np.flatnonzero(state.member)
     model = frozenset(chain.feature(int(f)) for f in chain.population.feature[places])
-    return model, float(state.val[LOG_POSTERIOR] - chain.guests.boost[places].sum())
+    return model, float(state.scalars["log_posterior"] - chain.guests.boost[places].sum())
 
 
 def halved_draws(draws: Sequence[Draw], batches: int) -> list[Draw]:

@@ -12,8 +12,6 @@ import numpy as np
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.table import (
-    CHILDREN,
-    COUNT,
     COVARIATE,
     MAX_CHILDREN,
     MODIFICATION,
@@ -21,10 +19,10 @@ from modejump.features.table import (
     PROJECTION,
     Arena,
 )
-from modejump.kernels.populations.archive import KEPT, Archive
+from modejump.kernels.populations.archive import Archive
 from modejump.kernels.populations.population import Population
 from modejump.problem.problem import ProblemData
-from modejump.runtime.snapshots import Reader, Snapshot, under
+from modejump.runtime.snapshots import Reader, Snapshot, scalar_arrays, under
 
 # No table of features holds deeper ones.
 DEEPEST = 512
@@ -154,34 +152,34 @@ def fill_sparse(reader: Reader, table: np.ndarray, within: tuple[float, float] |
 
 def arena_arrays(arena: Arena, first: int = 0, first_child: int = 0) -> Snapshot:
     """The features of a table from a number on."""
-    count, children = int(arena.num[COUNT]), int(arena.num[CHILDREN])
+    count, children = int(arena.scalars["count"]), int(arena.scalars["children"])
     flat = {name: getattr(arena, name)[first:count].copy() for name in _ARENA_COLUMNS}
     flat |= {name: getattr(arena, name)[first_child:children].copy() for name in ("child", "alpha")}
-    return flat | {"num": arena.num.copy()} | under("slots", sparse(arena.slots, arena.slots > first))
+    return flat | scalar_arrays(arena.scalars) | under("slots", sparse(arena.slots, arena.slots > first))
 
 
 def fill_arena(
     reader: Reader, arena: Arena, columns: int, codes: Sequence[int], first: int = 0, first_child: int = 0
 ) -> None:
     """Put features into a table that holds those before ``first`` already."""
-    num = reader.like("num", arena.num)
-    count, children = int(num[COUNT]), int(num[CHILDREN])
-    reader.need(first <= count <= len(arena.kind) and first_child <= children <= len(arena.child), "num")
+    scalars = reader.scalars(arena.scalars)
+    count, children = int(scalars["count"]), int(scalars["children"])
+    reader.need(first <= count <= len(arena.kind) and first_child <= children <= len(arena.child), "count")
     for name in _ARENA_COLUMNS:
         target = getattr(arena, name)
         target[first:count] = reader.array(name, target.dtype, (count - first,))
     arena.child[first_child:children] = reader.array("child", np.int64, (children - first_child,), (0, count))
     arena.alpha[first_child:children] = reader.array("alpha", np.float64, (children - first_child,))
     fill_sparse(reader.under("slots"), arena.slots, (first + 1, count + 1))
-    arena.num[:] = num
+    arena.scalars[...] = scalars
     _check_arena(reader, arena, columns, codes, first)
 
 
 def _check_arena(reader: Reader, ar: Arena, columns: int, codes: Sequence[int], first: int) -> None:
     """Every feature is made of features before it, and as deep as it says at least."""
-    new = slice(first, int(ar.num[COUNT]))
+    new = slice(first, int(ar.scalars["count"]))
     kind, code, start, arity = ar.kind[new], ar.code[new], ar.start[new], ar.arity[new]
-    reader.need(((arity >= 0) & (start >= 0) & (start + arity <= int(ar.num[CHILDREN]))).all(), "start")
+    reader.need(((arity >= 0) & (start >= 0) & (start + arity <= int(ar.scalars["children"]))).all(), "start")
     known = np.where(kind == COVARIATE, (code >= 0) & (code < columns), np.isin(code, [*codes, 0]))
     transformed = (kind == MODIFICATION) | (kind == PROJECTION)
     known &= ~transformed | np.isin(code, list(codes))
@@ -221,7 +219,7 @@ def fill_population(
     reader: Reader, data: ProblemData, population: Population, arena: Arena, depth: int, first: int = 0
 ) -> None:
     """Put features into the places of a population from one on, all of which are empty."""
-    reader.into("feature", population.feature[first:], (-1, int(arena.num[COUNT])))
+    reader.into("feature", population.feature[first:], (-1, int(arena.scalars["count"])))
     present = first + np.flatnonzero(population.feature[first:] >= 0)
     reader.need((arena.depth[population.feature[present]] <= depth).all(), "feature")
     population.z[present] = reader.array("z", np.float64, (len(present), population.z.shape[1]))
@@ -233,28 +231,27 @@ def fill_population(
 
 def archive_arrays(archive: Archive) -> Snapshot:
     """The models of an archive."""
-    kept = int(archive.num[KEPT])
+    kept = int(archive.scalars["kept"])
     flat = {name: getattr(archive, name)[:kept].copy() for name in ("key", "log_posterior", "visits", "size")}
     # Behind a model's features stands what earlier ones left.
     used = np.arange(archive.features.shape[1]) < archive.size[:kept, None]
-    flat |= {"features": archive.features[:kept] * used, "num": archive.num.copy(), "val": archive.val.copy()}
+    flat |= {"features": archive.features[:kept] * used} | scalar_arrays(archive.scalars)
     return flat | under("slots", sparse(archive.slots)) | under("seen", sparse(archive.seen))
 
 
 def fill_archive(reader: Reader, archive: Archive, features: int) -> None:
     """Put models of features below a number into an empty archive."""
-    num = reader.like("num", archive.num)
-    kept, widest = int(num[KEPT]), archive.features.shape[1]
+    scalars = reader.scalars(archive.scalars)
+    kept, widest = int(scalars["kept"]), archive.features.shape[1]
     # A full archive is thinned at once.
-    reader.need(0 <= kept < len(archive.key), "num")
+    reader.need(0 <= kept < len(archive.key), "kept")
     for name, within in (("key", None), ("log_posterior", None), ("visits", None), ("size", (0, widest + 1))):
         target = getattr(archive, name)
         target[:kept] = reader.array(name, target.dtype, (kept,), within)
     archive.features[:kept] = reader.array("features", np.int32, (kept, widest), (0, features))
-    reader.into("val", archive.val)
     fill_sparse(reader.under("slots"), archive.slots, (1, kept + 1))
     fill_sparse(reader.under("seen"), archive.seen)
-    archive.num[:] = num
+    archive.scalars[...] = scalars
 
 
 def stay_arrays(stays: Sequence[Mapping[Feature, float]], numbers: FeatureNumbers) -> Snapshot:

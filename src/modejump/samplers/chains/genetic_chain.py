@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from modejump.core.handles import scalars_of
 from modejump.core.random import alias_table, new_stream
 from modejump.features.nonlinear.columns import ColumnPool
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.operators import SpaceArrays
-from modejump.features.table import COUNT
 from modejump.kernels.chain import Chain, new_record
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
-from modejump.kernels.populations.archive import KEPT, Archive, new_archive
-from modejump.kernels.populations.genetic import ARENA_FULL, POPULATIONS, STARTED, Genetic, evolve
+from modejump.kernels.populations.archive import Archive, new_archive
+from modejump.kernels.populations.genetic import ARENA_FULL, Genetic, evolve
 from modejump.kernels.state import new_state, new_work
 from modejump.kernels.store import new_store
 from modejump.likelihoods.glm.newton import Glm
@@ -66,8 +66,7 @@ def _new_genetic(s: int, steps: int, patience: int) -> Genetic:
         np.zeros(s),
         np.zeros(s, np.uint8),
         np.zeros(max(s, 64), np.int64),
-        np.zeros(4, np.int64),
-        np.full(2, -np.inf),
+        scalars_of(populations=0, stalled=0, restarts=0, started=0, run_best=-np.inf, best=-np.inf),
         np.zeros((10, 2), np.int64),
         KEEP_AT,
         KEEP_LOW,
@@ -139,7 +138,7 @@ class GeneticChain(FeatureTable):
 
     def run_to(self, populations: int) -> None:
         """Go on until so many populations in all; the table of features is renewed where it is full."""
-        while (left := populations - int(self.genetic.num[POPULATIONS])) > 0:
+        while (left := populations - int(self.genetic.scalars["populations"])) > 0:
             if self.run(left) == ARENA_FULL:
                 self._renew_arena()
 
@@ -152,14 +151,14 @@ class GeneticChain(FeatureTable):
         self.pool.owner[:] = -1
         self.pool.slot[:] = 0
         self.archive = new_archive(len(self.archive.key), size, len(self.archive.seen) // 2)._replace(
-            num=self.archive.num, val=self.archive.val, seen=self.archive.seen
+            scalars=self.archive.scalars, seen=self.archive.seen
         )
-        self.archive.num[KEPT] = 0
-        self.genetic.num[STARTED] = 0
+        self.archive.scalars["kept"] = 0
+        self.genetic.scalars["started"] = 0
 
     def best_model(self) -> list[Feature]:
         """The best model of the archive."""
-        kept = int(self.archive.num[KEPT])
+        kept = int(self.archive.scalars["kept"])
         if not kept:
             return []
         m = int(np.argmax(self.archive.log_posterior[:kept]))
@@ -167,7 +166,7 @@ class GeneticChain(FeatureTable):
 
     def collect(self) -> None:
         """Add the leading models of the archive, and the alphas of their projections, to what was collected."""
-        kept = int(self.archive.num[KEPT])
+        kept = int(self.archive.scalars["kept"])
         values = self.archive.log_posterior[:kept]
         for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
             if values[m] < values.max() - SPAN:
@@ -202,11 +201,11 @@ class GeneticChain(FeatureTable):
         fill_population(reader.under("population"), self.data, self.population, self.arena, depth)
         genetic = reader.under("genetic")
         genetic.fill(self.genetic)
-        genetic.need((self.genetic.best <= 1).all(), "best")
+        genetic.need((self.genetic.best_model <= 1).all(), "best_model")
         settings = {name: genetic.number(name) for name in ("keep_at", "keep_low")}
         settings |= {name: genetic.whole(name, 0, 1 << 62) for name in ("patience", "steps")}
         genetic.need(settings.items() <= self.genetic._asdict().items(), "steps")
-        fill_archive(reader.under("archive"), self.archive, int(self.arena.num[COUNT]))
+        fill_archive(reader.under("archive"), self.archive, int(self.arena.scalars["count"]))
         fill_work(reader.under("work"), self.chain.work, len(self.population.feature))
         self.collected = read_collected(reader.under("collected"), self.problem.names, self.problem.space)
         self.alphas = read_alphas(reader.under("alphas"), self.problem.names, self.problem.space)

@@ -10,9 +10,9 @@ import numpy as np
 from modejump.core.random import new_stream
 from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_record, run, run_batches
 from modejump.kernels.moves import MAX_FLIPS, Moves
-from modejump.kernels.state import ENTRY, new_state, new_work, transfer
-from modejump.kernels.store import COUNT, FORGOTTEN, better_half, bytes_per_model, forget, new_store, resize
-from modejump.likelihoods.glm.newton import ANSWERED, COLUMNS, MAY_ASK, STAGE, Glm
+from modejump.kernels.state import new_state, new_work, with_room
+from modejump.kernels.store import better_half, bytes_per_model, forget, new_store, resize
+from modejump.likelihoods.glm.newton import ANSWERED, Glm
 from modejump.likelihoods.glm.parts import fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem, ProblemData
 from modejump.runtime.snapshots import Reader, Snapshot, batch_arrays, chain_arrays, read_batches, read_chain
@@ -56,15 +56,15 @@ def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
 
 def may_ask(chain: Chain, data: ProblemData) -> None:
     """Let the kernels ask for fits of long tables, whose rows threads can share."""
-    chain.work.glm.asking[MAY_ASK] = is_long(data.glm)
+    chain.work.glm.scalars["may_ask"] = is_long(data.glm)
 
 
 def answer(chain: Chain, data: ProblemData, threads: int) -> None:
     """Make the fit that was asked for."""
     work = chain.work.glm
-    cols = work.asked[: work.asking[COLUMNS]].copy()
-    work.answer[0] = fit_columns_by_parts(data.glm, work, cols, data.code, data.par, data.n, threads)
-    work.asking[STAGE] = ANSWERED
+    cols = work.asked[: int(work.scalars["asked_columns"])].copy()
+    work.scalars["answer"] = fit_columns_by_parts(data.glm, work, cols, data.code, data.par, data.n, threads)
+    work.scalars["stage"] = ANSWERED
 
 
 def with_more_room(chain: Chain, glm: Glm) -> Chain:
@@ -72,10 +72,8 @@ def with_more_room(chain: Chain, glm: Glm) -> Chain:
     k, p = len(chain.state.member), len(chain.state.slot)
     widest = chain.work.products.shape[0]
     room = min(2 * len(chain.state.cols), p + widest)
-    state = new_state(k, p, room)
-    transfer(chain.state, state)
     return chain._replace(
-        state=state,
+        state=with_room(chain.state, room),
         forward=new_state(k, p, room),
         backward=new_state(k, p, room),
         work=new_work(room, widest, k, glm),
@@ -87,11 +85,11 @@ def with_larger_store(chain: Chain, max_models: int, reserve: int) -> tuple[Chai
     store, state = chain.store, chain.state
     capacity = len(store.log_posterior)
     if capacity < max(max_models, 2 * reserve):
-        new, moved = resize(store, max(min(2 * capacity, max_models), 2 * reserve)), np.arange(store.num[COUNT])
+        new, moved = resize(store, max(min(2 * capacity, max_models), 2 * reserve)), np.arange(store.scalars["count"])
     else:
-        new, moved = store, forget(store, better_half(store, int(state.num[ENTRY])))
-    if state.num[ENTRY] >= 0:
-        state.num[ENTRY] = moved[state.num[ENTRY]]
+        new, moved = store, forget(store, better_half(store, int(state.scalars["entry"])))
+    if state.scalars["entry"] >= 0:
+        state.scalars["entry"] = moved[state.scalars["entry"]]
     return chain._replace(store=new), moved
 
 
@@ -100,7 +98,7 @@ def forget_visits(chain: Chain) -> None:
     chain.record.sizes[:] = 0.0
     chain.record.tried[:] = 0
     chain.store.visits[:] = 0
-    chain.store.num[FORGOTTEN] = 0
+    chain.store.scalars["forgotten"] = 0
 
 
 def halved(means: list[np.ndarray]) -> list[np.ndarray]:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.handles import scalars_of
 from modejump.core.random import alias_table, new_stream
 from modejump.features.fresh import Fresh, spread_edits
 from modejump.features.nonlinear.expression import Feature
-from modejump.features.table import CHILDREN, COUNT, COVARIATE, MODIFICATION, PRODUCT, PROJECTION
+from modejump.features.table import COVARIATE, MODIFICATION, PRODUCT, PROJECTION
 from modejump.kernels.chain import Chain, new_record
 from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
-from modejump.kernels.populations.archive import BAR, DISTINCT, KEPT, Archive, new_archive
-from modejump.kernels.populations.archive import FORGOTTEN as ARCHIVE_FORGOTTEN
-from modejump.kernels.populations.fresh_features import ARENA_MARK, CHILD_MARK, FROZEN, LOGGED, MARK, Guests
+from modejump.kernels.populations.archive import Archive, new_archive
+from modejump.kernels.populations.fresh_features import Guests
 from modejump.kernels.populations.moves import POPULATION_MOVES, Between
 from modejump.kernels.populations.reversible import (
     DONE,
@@ -30,7 +30,6 @@ from modejump.kernels.populations.reversible import (
     settle_numbers,
 )
 from modejump.kernels.state import new_state, new_work
-from modejump.kernels.store import COUNT as STORED
 from modejump.kernels.store import bytes_per_model, new_store
 from modejump.problem.feature_problem import FeatureProblem, FeatureTable
 from modejump.runtime.snapshots import (
@@ -41,6 +40,7 @@ from modejump.runtime.snapshots import (
     flatten,
     read_batches,
     read_chain,
+    scalar_arrays,
     under,
 )
 from modejump.samplers.chains import feature_snapshots as kept
@@ -148,7 +148,7 @@ class ReversibleChain(FeatureTable):
         found, used = spread_edits(
             self.arena, self.declared, self.places[parents], weight / weight.sum(), table, probability
         )
-        frozen = int(self.arena.num[COUNT])
+        frozen = int(self.arena.scalars["count"])
         total = probability.sum()
         share = self.settings.table if total > 0 else 0.0
         probability = probability[:frozen] / (total if total > 0 else 1.0)
@@ -156,9 +156,8 @@ class ReversibleChain(FeatureTable):
         threshold, alias = alias_table(probability[table] if found else np.ones(1))
         place_of = np.zeros(frozen, np.int32)
         place_of[self.places] = np.arange(1, len(self.places) + 1)
-        num = np.zeros(8, np.int64)
-        num[ARENA_MARK], num[CHILD_MARK], num[FROZEN] = frozen, self.arena.num[CHILDREN], frozen
-        self.frozen = (frozen, int(self.arena.num[CHILDREN]))
+        children = int(self.arena.scalars["children"])
+        self.frozen = (frozen, children)
         fresh = Fresh(self._grammar(), 0.35, share, table, threshold, alias, probability)
         return Guests(
             fresh,
@@ -166,10 +165,13 @@ class ReversibleChain(FeatureTable):
             np.zeros(places),
             np.zeros(LOG, np.int64),
             np.zeros(LOG),
-            num,
+            scalars_of(
+                left=0, mark=0, table_mark=frozen, child_mark=children, logged=0, populations=0, referred=0,
+                frozen=frozen,
+            ),
             self.first,
             float(self.settings.rate),
-        )
+        )  # fmt: skip
 
     def _grammar(self) -> np.ndarray:
         """Probabilities of the kinds of features."""
@@ -265,11 +267,11 @@ class ReversibleChain(FeatureTable):
 
     def _drain(self) -> None:
         """Take the log of guests' stays."""
-        logged = int(self.guests.num[LOGGED])
+        logged = int(self.guests.scalars["logged"])
         for f, steps in zip(self.guests.log_feature[:logged], self.guests.log_steps[:logged], strict=True):
             feature = self.feature(int(f))
             self._pending[feature] = self._pending.get(feature, 0.0) + float(steps)
-        self.guests.num[LOGGED] = 0
+        self.guests.scalars["logged"] = 0
 
     def run_batches(self, count: int) -> None:
         """Sampling: full batches, with the means of library features and the stays of guests kept."""
@@ -322,14 +324,14 @@ class ReversibleChain(FeatureTable):
         forget_visits(self.chain)
         self.between.tried[:] = 0
         self.archive.visits[:] = 0
-        self.archive.num[ARCHIVE_FORGOTTEN] = 0
+        self.archive.scalars["forgotten"] = 0
         self.guest_models = {m: (value, 0) for m, (value, _) in self.guest_models.items()}
         self.forgotten = 0
 
     def _grow_store(self, reserve: int) -> None:
         """Called between two populations only: entries keep their order, and those of guests are gone."""
         self.chain, moved = with_larger_store(self.chain, self.max_models, reserve)
-        self.guests.num[MARK] = moved[: int(self.guests.num[MARK])].max(initial=-1) + 1
+        self.guests.scalars["mark"] = moved[: int(self.guests.scalars["mark"])].max(initial=-1) + 1
 
     def _renew_features(self) -> None:
         """Empty the table of features down to the frozen ones and the model's guests."""
@@ -342,8 +344,8 @@ class ReversibleChain(FeatureTable):
         self.population.feature[places] = self.numbers(kept)
         if self.population.shown.shape[1] == 1:
             self.population.shown[places, 0] = self.population.feature[places]
-        num = self.guests.num
-        num[ARENA_MARK], num[CHILD_MARK] = self.arena.num[COUNT], self.arena.num[CHILDREN]
+        marks = self.guests.scalars
+        marks["table_mark"], marks["child_mark"] = self.arena.scalars["count"], self.arena.scalars["children"]
         if not has_room(self.arena):
             raise InputError(
                 "the features of the library are too wide for the sampler's table; give the space a smaller width or "
@@ -353,14 +355,14 @@ class ReversibleChain(FeatureTable):
     def collect(self) -> None:
         """Take over the archive of models with guests."""
         archive = self.archive
-        for m in range(int(archive.num[KEPT])):
-            if archive.log_posterior[m] < archive.val[BAR] and archive.visits[m] == 0:
+        for m in range(int(archive.scalars["kept"])):
+            if archive.log_posterior[m] < archive.scalars["bar"] and archive.visits[m] == 0:
                 continue
             model = frozenset(self.feature(int(f)) for f in archive.features[m, : archive.size[m]])
             value, visits = self.guest_models.get(model, (float(archive.log_posterior[m]), 0))
             self.guest_models[model] = (value, visits + int(archive.visits[m]))
-        self.forgotten += int(archive.num[ARCHIVE_FORGOTTEN])
-        archive.num[KEPT] = archive.num[ARCHIVE_FORGOTTEN] = 0
+        self.forgotten += int(archive.scalars["forgotten"])
+        archive.scalars["kept"] = archive.scalars["forgotten"] = 0
         archive.slots[:] = 0
 
     def close(self) -> None:
@@ -378,7 +380,7 @@ class ReversibleChain(FeatureTable):
     @property
     def distinct(self) -> int:
         """Distinct models met."""
-        return int(self.chain.store.num[STORED] + self.archive.num[DISTINCT])
+        return int(self.chain.store.scalars["count"] + self.archive.scalars["distinct"])
 
     def best_library_models(self, count: int) -> Collected:
         """The best models inside the library, with their log posterior."""
@@ -388,7 +390,7 @@ class ReversibleChain(FeatureTable):
 
     def best_library_model(self) -> Collected:
         """The best model inside the library that was met before the present population; quickly."""
-        values = self.chain.store.log_posterior[: int(self.guests.num[MARK])]
+        values = self.chain.store.log_posterior[: int(self.guests.scalars["mark"])]
         if not len(values):
             return {}
         m = int(np.argmax(values))
@@ -401,7 +403,7 @@ class ReversibleChain(FeatureTable):
     def library_models(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Words, log posterior and visits of the models inside the library."""
         store = self.chain.store
-        count = int(store.num[STORED])
+        count = int(store.scalars["count"])
         words = store.words[:count]
         plain = (words[:, self.first // 64 :] == 0).all(axis=1) & np.isfinite(store.log_posterior[:count])
         return words[plain, : self.first // 64], store.log_posterior[:count][plain], store.visits[:count][plain]
@@ -444,7 +446,8 @@ class ReversibleChain(FeatureTable):
             | under("stays", stays)
             | under("draws", draws)
             | batch_arrays(self.batch, self.means, len(self.library.features))
-            | {"boost": self.guests.boost.copy(), "guests": self.guests.num.copy(), "start": self.start.copy()}
+            | {"boost": self.guests.boost.copy(), "start": self.start.copy()}
+            | under("guests", scalar_arrays(self.guests.scalars))
             | {"threshold": self.moves.threshold.copy(), "alias": self.moves.alias.copy()}
             | {"features": numbers.array(), "forgotten": np.array(self.forgotten)}
         )
@@ -464,7 +467,7 @@ class ReversibleChain(FeatureTable):
         self.chain = read_chain(reader.under("chain"), self.chain, self.data.glm, most, len(self.chain.state.cols))
         outside = kept.places_outside(len(self.library.features), self.first)
         reader.need(not (self.chain.store.words[:, : len(outside)] & outside).any(), "chain/store/words")
-        kept.fill_archive(reader.under("archive"), self.archive, int(self.arena.num[COUNT]))
+        kept.fill_archive(reader.under("archive"), self.archive, int(self.arena.scalars["count"]))
         self.batch, self.means = read_batches(reader, MAX_BATCHES, len(self.library.features))
         reader.into("start", self.start, (0, 2))
         self._restore_moves(reader)
@@ -482,12 +485,12 @@ class ReversibleChain(FeatureTable):
 
     def _restore_guests(self, reader: Reader) -> None:
         """What the chain knows of its guests: counts, boosts, models, stays."""
-        num = self.guests.num
-        before = int(num[FROZEN])
-        reader.into("guests", num, (0, 1 << 62))
-        reader.need(num[FROZEN] == before and num[MARK] <= self.chain.store.num[STORED] and num[LOGGED] == 0, "guests")
-        reader.need(before <= num[ARENA_MARK] <= self.arena.num[COUNT], "guests")
-        reader.need(self.frozen[1] <= num[CHILD_MARK] <= self.arena.num[CHILDREN], "guests")
+        marks, before = reader.under("guests").scalars(self.guests.scalars), int(self.guests.scalars["frozen"])
+        reader.need(all(marks[name] >= 0 for name in marks.dtype.names) and marks["frozen"] == before, "guests")
+        reader.need(marks["mark"] <= self.chain.store.scalars["count"] and marks["logged"] == 0, "guests")
+        reader.need(before <= marks["table_mark"] <= self.arena.scalars["count"], "guests")
+        reader.need(self.frozen[1] <= marks["child_mark"] <= self.arena.scalars["children"], "guests")
+        self.guests.scalars[...] = marks
         reader.into("boost", self.guests.boost)
         features = kept.read_features(reader, "features", self.problem.names, self.problem.space)
         self.guest_models = kept.read_counted(reader.under("guest_models"), features)

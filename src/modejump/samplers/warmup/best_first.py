@@ -9,7 +9,7 @@ import numpy as np
 
 from modejump.kernels.best_first import expand
 from modejump.kernels.chain import DONE, WANT_FIT
-from modejump.kernels.store import COUNT, ModelStore, bytes_per_model, resize
+from modejump.kernels.store import ModelStore, bytes_per_model, resize
 from modejump.problem.problem import Problem
 from modejump.runtime.snapshots import Reader, Snapshot, place_arrays, read_place
 from modejump.samplers.budget import DEFAULT_STEPS, Budget
@@ -82,7 +82,7 @@ class Scouting:
     def expand(self, more: int) -> None:
         """Meet up to so many models more."""
         data, room = self.problem.data, len(self._heap)
-        piece = min(self.wanted, int(self.store.num[COUNT]) + more)
+        piece = min(self.wanted, int(self.store.scalars["count"]) + more)
         if piece > room:
             room = min(self.wanted, max(piece, 2 * room))
             self._heap = np.concatenate([self._heap, np.zeros(room - len(self._heap), np.int64)])
@@ -96,7 +96,7 @@ class Scouting:
                 answer(self.chain, data, self.threads)
             else:
                 self.chain = with_more_room(self.chain, data.glm)
-        self.done = int(self.store.num[COUNT]) < piece or piece >= self.wanted or time.perf_counter() > self.until
+        self.done = int(self.store.scalars["count"]) < piece or piece >= self.wanted or time.perf_counter() > self.until
 
     def begin(self) -> None:
         """The part that warm-up learns from."""
@@ -122,7 +122,7 @@ class Scouting:
         """
         while not self.done:
             if keep is None:
-                self.expand(max(int(self.store.num[COUNT]), _FIRST_PIECE))
+                self.expand(max(int(self.store.scalars["count"]), _FIRST_PIECE))
             else:
                 self.go_on(LONG_PIECE_SECONDS)
                 keep()
@@ -138,7 +138,7 @@ class Scouting:
         reader, chain = Reader(snapshot), self.chain
         most_room = len(chain.state.slot) + chain.work.products.shape[0]
         self.chain = read_place(reader, chain, self.problem.data.glm, max(self.wanted, _FIRST_PIECE), most_room)
-        count = int(self.store.num[COUNT])
+        count = int(self.store.scalars["count"])
         self._heap_size = reader.array("heap_size", np.int64, (2,), (0, count + 1))
         # As long as the store, so that whatever is met has a place in it.
         self._heap = np.zeros(len(self.store.log_posterior), np.int64)

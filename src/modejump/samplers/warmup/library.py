@@ -10,7 +10,6 @@ import numpy as np
 
 from modejump.features.nonlinear.columns import ColumnPool
 from modejump.features.nonlinear.expression import Feature
-from modejump.features.table import COUNT
 from modejump.kernels.chain import Chain
 from modejump.kernels.populations.edit_scores import score_edits
 from modejump.kernels.populations.population import Population
@@ -123,7 +122,7 @@ def edit_scores(
     done = score_edits(
         data, chain, table.arena, pool, population, problem.declared(), rows, limit, score, stamp, best_value, best_edit
     )
-    found = np.flatnonzero(np.isfinite(score[: int(table.arena.num[COUNT])]))
+    found = np.flatnonzero(np.isfinite(score[: int(table.arena.scalars["count"])]))
     best = found[np.argsort(-score[found], kind="stable")[: 4 * MOST_FEATURES]]
     better: Collected = {}
     for m in np.flatnonzero(np.isfinite(best_value)).tolist():

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.archive import BEST, EVALUATED
-from modejump.kernels.populations.genetic import POPULATIONS, RESTARTS
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.executors import Crew, Remote
@@ -48,15 +46,15 @@ class Finished:
     def of(cls, chain: GeneticChain) -> Finished:
         """What a chain at its end leaves behind."""
         chain.collect()
-        num = chain.genetic.num
+        genetic = chain.genetic.scalars
         return cls(
             chain.collected,
             chain.alphas,
-            int(num[POPULATIONS]),
-            int(num[RESTARTS]),
-            int(num[POPULATIONS]) * chain.genetic.steps,
-            int(chain.archive.num[EVALUATED]),
-            float(chain.archive.val[BEST]),
+            int(genetic["populations"]),
+            int(genetic["restarts"]),
+            int(genetic["populations"]) * chain.genetic.steps,
+            int(chain.archive.scalars["evaluated"]),
+            float(chain.archive.scalars["best"]),
         )
 
     def counts(self) -> np.ndarray:
@@ -118,7 +116,7 @@ def rounds(chain: GeneticChain, populations: int, share: float | None, began: fl
         When it began, by the clock that counts them.
     """
     # Against the clock, the first rounds are short: a population may take seconds where each model is fitted.
-    done, count = int(chain.genetic.num[POPULATIONS]), _ROUND if share is None else 1
+    done, count = int(chain.genetic.scalars["populations"]), _ROUND if share is None else 1
     while done < populations if share is None else done == 0 or time.perf_counter() - began < share:
         now = time.perf_counter()
         done += count if share is not None else min(count, populations - done)
@@ -187,8 +185,8 @@ def search_piece(
         if spent - before >= seconds:
             ended = False
             break
-    best, words = float(chain.archive.val[BEST]), in_words(chain.best_model())
-    done = int(chain.genetic.num[POPULATIONS])
+    best, words = float(chain.archive.scalars["best"]), in_words(chain.best_model())
+    done = int(chain.genetic.scalars["populations"])
     if ended:
         return Back({}, Finished.of(chain).snapshot(), done, spent, best, words)
     return Back(under("chain", chain.snapshot()) | {"spent": np.array(spent)}, None, done, spent, best, words)
@@ -332,8 +330,8 @@ class Search:
     def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
         """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
-        if chain.archive.val[BEST] > self._best[0]:
-            self._best = (float(chain.archive.val[BEST]), in_words(chain.best_model()))
+        if chain.archive.scalars["best"] > self._best[0]:
+            self._best = (float(chain.archive.scalars["best"]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
                 return True

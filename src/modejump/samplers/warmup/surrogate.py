@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.core.handles import handle
 from modejump.kernels.moves import Moves
 from modejump.kernels.state import refresh
-from modejump.kernels.store import COUNT, EVALUATED, ModelStore
+from modejump.kernels.store import ModelStore
 from modejump.likelihoods.glm.expansion import expand
 from modejump.likelihoods.glm.parts import is_long
 from modejump.likelihoods.glm.rows import OWN
@@ -22,15 +21,14 @@ ROWS_A_STEP = 100.0
 
 
 @entry
-def _renew(problem_data, chain):
+def _renew(data, ch):
     """Bring the state's inverse up to date with another Gram matrix."""
-    data, ch = handle(problem_data), handle(chain)
     refresh(data, ch.state, ch.work)
 
 
 def evaluated(runners: Sequence[Runner]) -> int:
     """Models fitted so far by all chains."""
-    return sum(int(r.chain.store.num[EVALUATED]) for r in runners)
+    return sum(int(r.chain.store.scalars["evaluated"]) for r in runners)
 
 
 def worth_it(problem: Problem, wanted: bool | None, fits: float | None) -> bool:
@@ -85,9 +83,9 @@ def adopt_surrogate(
 
 def _best_columns(problem: Problem, scouted: ModelStore | None) -> np.ndarray:
     """Columns of the best model that the scout found."""
-    if scouted is None or scouted.num[COUNT] == 0:
+    if scouted is None or scouted.scalars["count"] == 0:
         return np.zeros(0, np.int64)
-    words = scouted.words[int(np.argmax(scouted.log_posterior[: int(scouted.num[COUNT])]))]
+    words = scouted.words[int(np.argmax(scouted.log_posterior[: int(scouted.scalars["count"])]))]
     first = problem.data.first
     inside = [t for t in range(problem.n_terms) if (int(words[t >> 6]) >> (t & 63)) & 1]
     return np.array([c for t in inside for c in range(first[t], first[t + 1])], dtype=np.int64)
