@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.measure import Clock, Line, Missing, Note, Series, now, timed
-from bench.problems import DATA
+from bench.problems import large
 from modejump.priors.models import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
@@ -39,11 +39,8 @@ def fourteen() -> Problem:
 
 
 def from_file(name: str, inside: float, rows: int | None = None, terms: int | None = None) -> Problem:
-    """A table of yes and no from the shared folder, under BIC."""
-    path = DATA / f"{name}.csv"
-    if not path.exists():
-        raise Missing(f"{name}.csv is missing: it belongs into the folder shared/data beside the repository.")
-    with path.open(encoding="utf-8", newline="") as file:
+    """A table of yes and no under BIC, from a table that is not part of the repository."""
+    with large(name).open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
     at = header.index("y") if "y" in header else len(header) - 1
     values = np.array(lines, dtype=np.float64)
