@@ -42,7 +42,7 @@ TINY = rows.Scale(
     wide=(20, 50),
     chunk_rows=3000,
     long=2000,
-    logistic=logistic.Size(1, 1, 100, 8, 2000),
+    logistic=logistic.Size(1, 1, 100, 8, 500, 200),
 )
 SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
@@ -410,12 +410,12 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert "R package BAS not found" in printed and "twins6" in printed
 
 
-def test_unknown_rows_are_refused() -> None:
+def test_unknown_rows_are_refused(capsys: pytest.CaptureFixture) -> None:
     last = max(rows.ROWS)
     asked = f"1,{last + 1}"
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", asked], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in done.stderr
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["--rows", asked])
+    assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in capsys.readouterr().err
 
 
 def test_row_14_compares_fits_with_a_plain_loop(bench: rows.Bench) -> None:
@@ -585,7 +585,9 @@ def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(one_case: None) -> N
     assert "not run by this row" in note and "Measured elsewhere" in note
 
 
-def test_row_12_compares_the_same_chains() -> None:
+def test_row_12_compares_the_same_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Processes take seconds to start, and have tests of their own.
+    monkeypatch.setitem(parallel.WORKERS, "two processes", "threading")
     size = parallel.Size(1, chains=2, terms=6, steps=2000, reversible_steps=500, seconds=0.3, every=0.01)
     outcome = list(parallel.lines(12, size))
     lines = lines_of(iter(outcome))
