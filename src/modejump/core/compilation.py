@@ -11,14 +11,16 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.ccallback import CFunc
 from numba.extending import overload
 
 from modejump.core.errors import ModejumpWarning
@@ -70,6 +72,28 @@ class Entry:
 
 
 entry = Entry
+
+
+def c_function(function: Callable[..., Any], name: str, **names: Any) -> Any:
+    """A C function ``void f(double *, int64)`` for compiled code to call by its ``address``, kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        Its body, a function of a column and its length.
+    name : str
+        What it is called: its place on disk.
+    **names : object
+        Global names of the body, such as the kernels that it calls.
+    """
+    body = FunctionType(function.__code__, function.__globals__ | names, name)
+    body.__module__, body.__qualname__ = function.__module__, name
+    column: Any = types.CPointer(types.float64)
+    made = CFunc(body, ((column, types.int64), types.void), {}, {"nopython": True, "error_model": "numpy"})
+    with suppress(RuntimeError):
+        made._cache = _PackageCache(body)
+    made.compile()
+    return made
 
 
 @cache
