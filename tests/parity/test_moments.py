@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modejump.features.nonlinear.functions import apply_column
 
 from modejump.data.moments import Block, Moments, everything
 from modejump.features.nonlinear.builtin import Code
 from modejump.features.nonlinear.expression import Feature
-from modejump.features.nonlinear.functions import apply_column
 from modejump.features.nonlinear.transforms import transforms
 from modejump.features.nonlinear.vectors import apply_vectors
 from modejump.kernels.moments import columns_plain, new_sums, sum_moments, sum_moments_plain

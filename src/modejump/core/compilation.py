@@ -52,15 +52,13 @@ class Entry:
     ----------
     function : callable
         What to compile.
+    keep : bool
+        Whether its code is kept on disk.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, keep: bool = True) -> None:
         self.compiled: Any = _compiled(**_PLAIN, **ENTRY_OPTIONS)(function)
-        try:
-            self.compiled._cache = _PackageCache(function)
-        except RuntimeError:
-            _say_uncached()
-            self.compiled._cache = NullCache()
+        self.compiled._cache = _cache_of(function) if keep else NullCache()
         self.py_func = function
         # For kernels that call it.
         self._numba_type_ = self.compiled._numba_type_
@@ -96,13 +94,21 @@ def c_function(function: Callable[..., Any], name: str, **names: Any) -> Any:
     return made
 
 
+def _cache_of(function: Callable[..., Any]) -> Any:
+    try:
+        return _PackageCache(function)
+    except RuntimeError:
+        _say_uncached()
+        return NullCache()
+
+
 @cache
 def _say_uncached() -> None:
     warnings.warn(
         "compiled code cannot be kept on disk, because neither the package's folder nor the user's cache folder can be "
         "written to, so every process compiles anew; set NUMBA_CACHE_DIR to a folder that can.",
         ModejumpWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

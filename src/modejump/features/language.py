@@ -131,9 +131,20 @@ class Language(ABC):
     ) -> np.ndarray:
         """Column of a feature in plain NumPy, NaN where it is not defined."""
 
+    def constants(
+        self,
+        features: Iterable[Expression],
+        table: Mapping[str, np.ndarray],
+        y: np.ndarray,
+        weights: np.ndarray,
+        known: Mapping[Expression, np.ndarray],
+    ) -> dict[Expression, np.ndarray]:
+        """Constants inside features in plain NumPy: those known, and those that can be fitted to the data."""
+        return dict(known)
+
     @abstractmethod
-    def enumerate(self, complexity: int) -> Iterable[Expression]:
-        """All features of the space up to a complexity."""
+    def enumerate(self, complexity: int | None = None) -> Iterable[Expression]:
+        """All features of the space, or those up to a complexity."""
 
     @abstractmethod
     def identity(self) -> Any:

@@ -152,9 +152,7 @@ def local_step(which, data, ch, moves):
 def jump_step(which, data, ch, moves):
     """One mode jump; True where it was accepted."""
     st = ch.state
-    if not mode_jump(
-        which, data, st, ch.forward, ch.backward, ch.work, ch.store, moves, ch.rng, ch.locked, ch.index_set, ch.flips
-    ):
+    if not mode_jump(which, data, ch, moves):
         return False
     if ch.forward.overflow or ch.backward.overflow:
         return False

@@ -24,7 +24,7 @@ from modejump.features.nonlinear.operators import (
     PROJECTION,
     NonlinearSpace,
 )
-from modejump.features.nonlinear.projections import Alphas
+from modejump.features.nonlinear.projections import Alphas, find_alphas
 from modejump.features.nonlinear.space import ALPHAS, EDIT_WEIGHTS, NEED_TRANSFORM, Space
 from modejump.features.nonlinear.text import parse
 from modejump.features.nonlinear.transforms import Transform
@@ -135,15 +135,31 @@ class Nonlinear(Language):
     def column(
         self, feature: Expression, table: Mapping[str, np.ndarray], constants: Mapping[Expression, np.ndarray]
     ) -> np.ndarray:
-        """Column of a feature in plain NumPy."""
-        return evaluate(feature, table, constants)  # type: ignore[arg-type]
+        """Column of a feature in plain NumPy, NaN where a projection in it has no coefficients."""
+        assert isinstance(feature, Feature)
+        if all(part.kind != "projection" or part in constants for part in feature.subfeatures()):
+            return evaluate(feature, table, constants)  # type: ignore[arg-type]
+        return np.full(len(table[self.names[0]]), np.nan)
+
+    def constants(
+        self,
+        features: Iterable[Expression],
+        table: Mapping[str, np.ndarray],
+        y: np.ndarray,
+        weights: np.ndarray,
+        known: Mapping[Expression, np.ndarray],
+    ) -> dict[Expression, np.ndarray]:
+        """Coefficients of all projections inside features: those known, and those that can be found."""
+        if not self.fits_constants:
+            return dict(known)
+        return find_alphas(features, table, y, weights, known=known, kind=self.limits.alphas)  # type: ignore
 
     def identity(self) -> Any:
         """What the space is."""
         return [dataclasses.asdict(self.limits), [t.name for t in self.transforms]]
 
-    def enumerate(self, complexity: int) -> list[Feature]:
-        """All features of the space up to a complexity, by complexity and text.
+    def enumerate(self, complexity: int | None = None) -> list[Feature]:
+        """All features of the space, or those up to a complexity; by complexity and text.
 
         Examples
         --------
@@ -152,7 +168,8 @@ class Nonlinear(Language):
         ['a', 'b', 'a*a', 'a*b', 'b*b', 'sin(a)', 'sin(b)']
         """
         levels: list[list[Feature]] = [[], sorted(Feature.covariate(name) for name in self.names)]
-        for c in range(2, min(complexity, self.limits.complexity) + 1):
+        most = self.limits.complexity if complexity is None else min(complexity, self.limits.complexity)
+        for c in range(2, most + 1):
             inside = (f for f in self._of_complexity(c, levels) if self._fits(f))
             room = MOST_FEATURES - sum(map(len, levels))
             level = list(itertools.islice(inside, room + 1))

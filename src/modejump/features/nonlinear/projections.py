@@ -7,7 +7,7 @@ or optimised so that the projection itself fits y best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -267,8 +267,8 @@ def _settle_alphas(alphas, table, pool, f):
     return _fit_alphas(alphas, table, pool, f)
 
 
-def with_projections(
-    features: Sequence[Feature],
+def find_alphas(
+    features: Iterable[Feature],
     table: Mapping[str, np.ndarray],
     y: np.ndarray,
     weights: np.ndarray,
@@ -276,11 +276,11 @@ def with_projections(
     known: Mapping[Feature, np.ndarray],
     kind: str,
 ) -> dict[Feature, np.ndarray]:
-    """Coefficients of all projections inside some features, those known and those to be found.
+    """Coefficients of all projections inside some features, in plain NumPy: those known, and those that there are.
 
     Parameters
     ----------
-    features : sequence of Feature
+    features : iterable of Feature
         The features.
     table : mapping of str to ndarray
         The covariates.
@@ -291,22 +291,29 @@ def with_projections(
     kind : {"ml", "ones", "random", "optimised"}
         How alphas are found, as in :class:`modejump.Space`.
     """
-    alphas = dict(known)
+    alphas, without = dict(known), set()
     for feature in features:
         for node in feature.subfeatures():
-            if node.kind == "projection" and node not in alphas:
-                alphas[node] = _fit(node, table, y, weights, alphas, kind)
+            if not without.isdisjoint(node.children):
+                without.add(node)
+            elif node.kind == "projection" and node not in alphas:
+                found = _find(node, table, y, weights, alphas, kind)
+                if found is None:
+                    without.add(node)
+                else:
+                    alphas[node] = found
     return alphas
 
 
-def _fit(
+def _find(
     node: Feature,
     table: Mapping[str, np.ndarray],
     y: np.ndarray,
     weights: np.ndarray,
     alphas: Mapping[Feature, np.ndarray],
     kind: str,
-) -> np.ndarray:
+) -> np.ndarray | None:
+    """Alphas of one projection; None where a parent is constant or not finite, or they depend on each other."""
     if kind in ("random", "optimised"):
         raise InputError(
             f"the projection {node.text!r} was not met by the search, which finds {kind} coefficients; ask for one "
@@ -314,13 +321,18 @@ def _fit(
         )
     if kind == "ones":
         return np.array([0.0, *np.ones(len(node.children))])
-    parents = np.column_stack([evaluate(child, table, alphas) for child in node.children])
-    if not np.isfinite(parents).all():
-        raise InputError(f"the projection {node.text!r} has a parent that is not finite on the training data.")
+    parents, root = np.column_stack([evaluate(child, table, alphas) for child in node.children]), np.sqrt(weights)
+    with np.errstate(all="ignore"):
+        whole = np.sum((root[:, None] * parents) ** 2, axis=0)
+        if not np.isfinite(whole).all():
+            return None
     mean, centre = np.average(parents, axis=0, weights=weights), np.average(y, weights=weights)
-    root = np.sqrt(weights)
-    scale = np.linalg.norm(root[:, None] * (parents - mean), axis=0)
-    if not (scale > 0.0).all():
-        raise InputError(f"the projection {node.text!r} has a parent that is constant on the training data.")
-    slopes = np.linalg.lstsq(root[:, None] * (parents - mean) / scale, root * (y - centre), rcond=None)[0] / scale
+    centred = root[:, None] * (parents - mean)
+    scale = np.linalg.norm(centred, axis=0)
+    if not (scale**2 > CONSTANT_PARENT**2 * whole).all():
+        return None
+    q, r = np.linalg.qr(centred / scale)
+    if len(r) < len(scale) or (np.diag(r) ** 2 < ALPHA_TOLERANCE).any():
+        return None
+    slopes = np.linalg.solve(r, q.T @ (root * (y - centre))) / scale
     return np.array([centre - slopes @ mean, *slopes])

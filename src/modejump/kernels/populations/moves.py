@@ -28,7 +28,7 @@ from modejump.features.language import make_feature
 from modejump.features.table import within_limits
 from modejump.kernels.chain import note_difference, note_flip, note_leave
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.jump import distance, search
+from modejump.kernels.jump import distance, flip_one, search
 from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, JUMP_TEMPERED, accept
 from modejump.kernels.neighbour import here, neighbour
 from modejump.kernels.populations.fresh_features import draw_population, drop_fresh, give_place, own_log_posterior
@@ -86,13 +86,11 @@ def _log_randomise(between, size, d):
 @kernel
 def _randomise(fc, st, size):
     """Flip each feature of the population with probability rho; returns how many flipped."""
-    one = np.int64(1)
     ch, active, rho = fc.chain, fc.between.active, _flip_probability(fc.between, size)
     d = 0
     for place in range(len(active)):
         if active[place] and uniform(ch.rng) < rho:
-            ch.flips[0] = place
-            flip_all(fc.data, st, ch.work, ch.flips, one)
+            flip_one(fc.data, st, ch, place)
             d += 1
     if d > 0:
         st.log_posterior, st.entry = here(fc.data, st, ch.work, ch.store)
@@ -112,7 +110,7 @@ def _search(fc, st, small):
             locked[st.order[i]] = 1
         for _ in range(min(FREE_MEMBERS, size)):
             locked[st.order[below(ch.rng, size)]] = 0
-    search(fc.between.search, fc.data, st, ch.work, ch.store, fc.moves, ch.rng, locked, ch.flips)
+    search(fc.between.search, fc.data, st, ch, fc.moves)
     for place in range(len(active)):
         locked[place] = 0
 
