@@ -11,10 +11,13 @@ import twin
 from feature_experiments import chi_square, small_problem
 
 from modejump.features import Feature
+from modejump.features.distribution import list_edits
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.chains.workspace import Workspace
+from modejump.samplers.settings import Sampler
 
 LEVEL = 1e-4
 DRAWS = 200_000

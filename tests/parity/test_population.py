@@ -268,7 +268,7 @@ def test_a_renewed_table_keeps_count_best_and_results(monkeypatch: pytest.Monkey
     table = chain.table
     for populations in range(1, 80):
         chain.run_to(populations)
-        tables += chain.arena is not arena
+        tables += chain.table is not table
         table = chain.table
         met |= {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
     chain.collect()

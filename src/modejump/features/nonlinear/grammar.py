@@ -43,6 +43,14 @@ def _draw_kind(kinds, products, rng):
 
 
 @kernel
+def _among(drawn, m, f):
+    for i in range(m):
+        if drawn[i] == f:
+            return True
+    return False
+
+
+@kernel
 def _draw_tree(space, table, rng, products, room):
     """A feature from the grammar, -1 where it is void or more complex than ``room``."""
     any_kind, no_product = np.int64(1), np.int64(0)  # not literals, which Numba would compile for
@@ -65,22 +73,14 @@ def _draw_tree(space, table, rng, products, room):
     if kind == MODIFICATION:
         f = _draw_tree(space, table, rng, any_kind, room - 1)
         return modification(space, table, code, f) if f >= 0 else f
-    return _draw_projection(space, table, rng, code, room - 1)
-
-
-@kernel
-def _draw_projection(space, table, rng, code, room):
-    """A projection whose parents leave room for each other."""
+    # The parents of a projection leave room for each other. (A function of its own for them could not be kept on disk:
+    # it would call this one, which calls it.)
     drawn = np.empty(MAX_CHILDREN, np.int64)
-    m = np.int64(0)
-    again = True
+    m, room, again = np.int64(0), room - 1, True
     while again:
-        f = _draw_tree(space, table, rng, np.int64(1), room - 1)
-        if f < 0 or m == MAX_CHILDREN:
+        f = _draw_tree(space, table, rng, any_kind, room - 1)
+        if f < 0 or m == MAX_CHILDREN or _among(drawn, m, f):
             return np.int64(-1)
-        for i in range(m):
-            if drawn[i] == f:
-                return np.int64(-1)
         drawn[m] = f
         m += 1
         room -= 1 + table.complexity[f]
