@@ -14,7 +14,7 @@ from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.prediction.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
 from modejump.problem.fingerprint import is_unchanged
 from modejump.problem.problem import Problem
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import Result
 
 # Prediction averages over the leading models that hold this share of the posterior ...
 MASS = 0.999
@@ -58,7 +58,7 @@ class Fit(NamedTuple):
     root: np.ndarray
 
 
-def model_probabilities(result: SamplerResult) -> np.ndarray:
+def model_probabilities(result: Result) -> np.ndarray:
     """Valid estimate of each kept model's probability: exact after enumeration, otherwise by frequency.
 
     After a search among features that does not sample, and without any sampling step (a run stopped in warm-up),
@@ -70,7 +70,7 @@ def model_probabilities(result: SamplerResult) -> np.ndarray:
 
 
 def keep_models(
-    problem: Problem, result: SamplerResult, max_models: int = MAX_MODELS, mass: float = MASS
+    problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS
 ) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
 

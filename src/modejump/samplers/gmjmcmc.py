@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,39 +20,14 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import UniformPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
-from modejump.runtime.checkpoints import NoCheckpoint, resumed_seconds
-from modejump.runtime.executors import Crew
+from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Collected, Laws, laws_from
-from modejump.samplers.result import SamplerResult
-from modejump.samplers.schedule import Progress
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import ModelTable, Result
 from modejump.samplers.warmup.search import STEPS, Finished, Search, prime_search
 
 DEFAULT_POPULATIONS = 250
-
-
-@dataclass(frozen=True, eq=False)
-class Discovery:
-    """Outcome of GMJMCMC.
-
-    Attributes
-    ----------
-    laws : Laws
-        Laws, their aliases, and models over them.
-    result : SamplerResult
-        Renormalised estimates over the laws.
-    populations, restarts, evaluated : int
-        Totals over all chains; ``evaluated`` counts models within populations.
-    best : ndarray
-        Highest log posterior of each chain.
-    """
-
-    laws: Laws
-    result: SamplerResult
-    populations: int
-    restarts: int
-    evaluated: int
-    best: np.ndarray
 
 
 def feature_problem(
@@ -165,68 +139,34 @@ def _base_model(
     return family, fitted_base(family, glm, prior.code, par, n)
 
 
-def gmjmcmc(
-    problem: FeatureProblem,
-    *,
-    chains: int = 16,
-    budget: Budget | None = None,
-    workers: int = 1,
-    seed: int | np.random.SeedSequence = 0,
-    progress: Progress | None = None,
-    checkpoint: NoCheckpoint | None = None,
-    crew: Crew | None = None,
-) -> Discovery:
+def gmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
     """Search the feature space by chains of populations.
 
     Parameters
     ----------
     problem : FeatureProblem
         What to search.
-    chains : int
-        Independent chains; each is run to its end before the next one of its worker begins.
-    budget : Budget, optional
-        ``steps`` of each chain (300 in a population), or ``seconds`` for all chains together.
-    workers : int
-        Threads; budgets by size give the same result for any number.
-    seed : int or SeedSequence
-        Each chain gets its own stream spawned from it.
-    progress : callable, optional
-        Called with (done, total, note).
-    checkpoint : Checkpoint, optional
-        Keeps the state of the run, and goes on from what it finds.
-    crew : Crew, optional
-        Who works on the chains, instead of threads.
+    plan : Plan
+        Chains, each of which is run to its end before the next one of its worker begins; a budget of ``steps`` of each
+        chain, or of ``seconds`` for all chains together.
+    context : Context
+        Progress, executor and checkpoint.
     """
-    for name, value in (("chains", chains), ("workers", workers)):
-        if value < 1:
-            raise InputError(f"{name} is {value}; give at least 1.")
-    budget = budget or Budget(steps=DEFAULT_POPULATIONS * STEPS)
-    if budget.mcse is not None:
-        raise InputError("GMJMCMC has no Monte Carlo error: give steps or seconds instead of mcse.")
-    if budget.warmup is not None:
-        raise InputError("GMJMCMC has no warm-up of its own: give steps or seconds without warmup.")
+    budget = plan.budget or Budget(steps=DEFAULT_POPULATIONS * STEPS)
     prime_search(problem)
-    crew = crew or Crew(workers)
-    crew.begin(problem)
-    crew.prime(prime_search)
-    keeper = checkpoint or NoCheckpoint()
-    spent = resumed_seconds(keeper.saved, "gmjmcmc")
-    began = time.perf_counter() - spent
+    context.executor.open(problem)
+    context.executor.prime(prime_search)
+    began = context.checkpoint.begin("gmjmcmc")
     search = Search(
         problem,
-        fresh_sequence(seed).spawn(chains),
-        populations=max(1, -(-budget.sampling_steps() // STEPS)),
+        fresh_sequence(plan.seed).spawn(plan.chains),
+        populations=max(1, -(-budget.sampling_steps() // plan.search_steps)),
         seconds=budget.seconds,
         memory=budget.memory,
-        crew=crew,
-        progress=progress,
-        checkpoint=keeper,
-        save=lambda state, arrays: keeper.save(
-            {"algorithm": "gmjmcmc", "spent": time.perf_counter() - began, **state}, arrays
-        ),
+        steps=plan.search_steps,
+        context=context,
+        state={"phase": "search"},
     )
-    if keeper.saved is not None:
-        search.resume(keeper.saved.state, keeper.saved.arrays)
     finished = True
     try:
         search.run()
@@ -234,36 +174,31 @@ def gmjmcmc(
         if not any(outcome.collected for outcome in search.outcomes()):
             raise
         finished = False
-    finally:
-        crew.close()
-        keeper.close()
-    return merged_discovery(problem, search.outcomes(), time.perf_counter() - began, finished)
+    return result_of_search(problem, search.outcomes(), time.perf_counter() - began, finished)
 
 
-def merged_discovery(
+def result_of_search(
     problem: FeatureProblem,
     outcomes: Sequence[Finished],
     seconds: float,
     finished: bool = True,
-    make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
-) -> Discovery:
+    make_laws: Callable[..., tuple[Laws, ModelTable]] = laws_from,
+) -> Result:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
     alphas: dict[Feature, np.ndarray] = {}
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = make_laws(problem, collected, alphas)
-    values = laws.models.log_posterior
+    laws, models = make_laws(problem, collected, alphas)
+    values = models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()
-    members = laws.models.membership(len(laws.features))
-    populations, restarts = sum(o.populations for o in outcomes), sum(o.restarts for o in outcomes)
-    best = np.array([o.best for o in outcomes])
-    result = SamplerResult(
+    members = models.membership(len(laws.features))
+    return Result(
         algorithm="gmjmcmc",
         exact=False,
-        models=laws.models,
+        models=models,
         n_models=len(values),
         log_evidence=float(values[0] + np.log(weight.sum())),
         renormalised=np.minimum(probability @ members, 1.0),
@@ -271,8 +206,8 @@ def merged_discovery(
         steps=sum(o.steps for o in outcomes),
         seconds=seconds,
         finished=finished,
-        chain_best=best,
-        populations=populations,
-        restarts=restarts,
+        chain_best=np.array([o.best for o in outcomes]),
+        populations=sum(o.populations for o in outcomes),
+        restarts=sum(o.restarts for o in outcomes),
+        laws=laws,
     )
-    return Discovery(laws, result, populations, restarts, sum(o.evaluated for o in outcomes), best)

@@ -28,7 +28,7 @@ SAME_LAW = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Laws:
-    """Laws found and the models over them.
+    """The laws that a search found.
 
     Attributes
     ----------
@@ -40,18 +40,15 @@ class Laws:
         Coefficients inside projections.
     problem : Problem
         Selection among the laws: their columns, with the prior weights of their features.
-    models : ModelTable
-        Models over the laws, best first.
     spelled : mapping of frozenset of Feature to float
         Log posterior of each model with a law that was met in several spellings, by the features as they were met:
-        ``models`` has the sums over the spellings.
+        the result's table of models has the sums over the spellings.
     """
 
     features: tuple[Feature, ...]
     aliases: Mapping[Feature, tuple[Feature, ...]]
     alphas: Mapping[Feature, np.ndarray]
     problem: Problem
-    models: ModelTable
     spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
 
 
@@ -176,8 +173,8 @@ def laws_from(
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
     drawn: Drawn | None = None,
     columns: LawColumns | None = None,
-) -> Laws:
-    """Laws and models over them from collected models.
+) -> tuple[Laws, ModelTable]:
+    """Laws, and models over them, from collected models.
 
     Parameters
     ----------
@@ -188,7 +185,7 @@ def laws_from(
     alphas : mapping
         Coefficients inside projections.
     counts : mapping, optional
-        Visits to each model, and the number of chains that visited it, where visits count.
+        Visits to each model, and the number of chains that visited it, where visits are counted.
     drawn : mapping, optional
         Models drawn from the posterior, where the best ones do not hold it.
     columns : LawColumns, optional
@@ -215,7 +212,7 @@ def laws_from(
     selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws), spelled)
+    return Laws(tuple(laws), aliases, dict(alphas), selection, spelled), _model_table(merged, visited, laws)
 
 
 def _model_table(

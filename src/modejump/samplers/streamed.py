@@ -37,10 +37,12 @@ from modejump.problem.streamed import (
 )
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, Discovery, feature_problem, merged_discovery
+from modejump.samplers.gmjmcmc import DEFAULT_POPULATIONS, feature_problem, result_of_search
 from modejump.samplers.laws import Collected, Laws, laws_from, same_by_products
+from modejump.samplers.result import ModelTable, Result
+from modejump.samplers.schedule import Progress
 from modejump.samplers.streamed_features import Alphas, FeatureColumns, feature_moments, fit_alphas
-from modejump.samplers.warmup.search import PATIENCE, STEPS, Finished, Progress
+from modejump.samplers.warmup.search import PATIENCE, STEPS, Finished
 
 # Rows of the sample on which populations are rehearsed, besides the extreme rows of each column.
 SAMPLE_ROWS = 2048
@@ -339,14 +341,14 @@ class _Driver:
         """What the chains leave behind that have lived in a population."""
         return [_finished(chain, self.alphas) for chain in self.chains if chain.genetic.scalars["populations"] > 0]
 
-    def discovery(self, began: float, finished: bool) -> Discovery:
+    def discovery(self, began: float, finished: bool) -> Result:
         """What all chains found, after one more pass for the laws."""
 
-        def make_laws(target: FeatureProblem, collected: Collected, alphas: dict[Feature, np.ndarray]) -> Laws:
+        def make_laws(target: FeatureProblem, collected: Collected, alphas: Alphas) -> tuple[Laws, ModelTable]:
             return laws_from(target, collected, alphas, columns=_Elsewhere(self.rows, target, dict(self.alphas)))
 
         seconds = time.perf_counter() - began
-        return merged_discovery(self.problem, self.outcomes(), seconds, finished, make_laws)
+        return result_of_search(self.problem, self.outcomes(), seconds, finished, make_laws)
 
 
 class _Elsewhere:
@@ -395,7 +397,7 @@ def streamed_gmjmcmc(
     budget: Budget | None = None,
     seed: int | np.random.SeedSequence = 0,
     progress: Progress | None = None,
-) -> Discovery:
+) -> Result:
     """Search the feature space by chains of populations, on rows that are read in chunks.
 
     Parameters

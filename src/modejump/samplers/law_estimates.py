@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.moves import KERNELS
 from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.draws import counted_draws
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import Discovery
 from modejump.samplers.laws import MOST_MODELS, Collected, Laws, laws_from, leading
 from modejump.samplers.merge import merged_stores, weighted_inclusion
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import ModelTable, Result, acceptance_of
 from modejump.samplers.warmup.search import Finished
 
 # The best models stand for the posterior where they were visited in this share of the steps.
@@ -25,33 +25,33 @@ Counted = dict[frozenset[Feature], tuple[float, int, int]]
 
 
 class _Evaluated:
-    """All models that the chains evaluated: inside the library by bits, with guests by features."""
+    """All models that the chains evaluated: those inside the library by bits, others by their features."""
 
-    def __init__(self, chains: Sequence[ReversibleChain], collected: Collected, hands: Hands) -> None:
+    def __init__(self, chains: Sequence[ReversibleChain], collected: Collected, pool: ThreadPool) -> None:
         self.chain = chains[0]
         words = self.chain.first // 64
         # Best first.
-        models = merged_stores([c.chain.store for c in chains], hands).models
+        models = merged_stores([c.chain.store for c in chains], pool).models
         inside = (models.words[:, words:] == 0).all(axis=1)
         self.words = np.ascontiguousarray(models.words[inside, :words])
         self.values = models.log_posterior[inside]
         self.visits, self.visitors = models.visits[inside], models.chains[inside]
-        self.guests = _guest_models(chains)
+        self.outside = _models_outside(chains)
         library = set(self.chain.library.features)
         for model, value in collected.items():
-            if model not in self.guests and not model <= library:
-                self.guests[model] = (value, 0, 0)
-        self.guest_values = np.array([value for value, _, _ in self.guests.values()])
-        self.top = float(max(self.values.max(initial=-np.inf), self.guest_values.max(initial=-np.inf)))
+            if model not in self.outside and not model <= library:
+                self.outside[model] = (value, 0, 0)
+        self.outside_values = np.array([value for value, _, _ in self.outside.values()])
+        self.top = float(max(self.values.max(initial=-np.inf), self.outside_values.max(initial=-np.inf)))
         # Sum of the posteriors, relative to the best.
-        self.total = float(np.exp(self.values - self.top).sum() + np.exp(self.guest_values - self.top).sum())
+        self.total = float(np.exp(self.values - self.top).sum() + np.exp(self.outside_values - self.top).sum())
 
     def renormalised(self) -> dict[Feature, float]:
         """Inclusion probability of each feature, renormalised over all models."""
         features = self.chain.library.features
         share = weighted_inclusion(self.words, np.exp(self.values - self.top) / self.total, 64 * self.words.shape[1])
         found = {f: float(p) for f, p in zip(features, share, strict=False)}
-        for model, (value, _, _) in self.guests.items():
+        for model, (value, _, _) in self.outside.items():
             # The order of a set depends on how it was made, and sums on their order.
             for f in sorted(model, key=lambda member: member.key):
                 found[f] = found.get(f, 0.0) + float(np.exp(value - self.top)) / self.total
@@ -63,7 +63,7 @@ class _Evaluated:
             self.chain.model_of(self.words[m]): (float(self.values[m]), int(self.visits[m]), int(self.visitors[m]))
             for m in range(min(len(self.values), MOST_MODELS))
         }
-        return found | self.guests
+        return found | self.outside
 
     def counted(self, models: Iterable[frozenset[Feature]]) -> Counted:
         """Those of these models that were evaluated inside the library, by features."""
@@ -81,12 +81,12 @@ class _Evaluated:
 
     def shared_visits(self) -> int:
         """Visits to models that two chains or more visited."""
-        guests = sum(visits for _, visits, chains in self.guests.values() if chains >= 2)
-        return int(self.visits[self.visitors >= 2].sum()) + guests
+        outside = sum(visits for _, visits, chains in self.outside.values() if chains >= 2)
+        return int(self.visits[self.visitors >= 2].sum()) + outside
 
 
-def _guest_models(chains: Sequence[ReversibleChain]) -> Counted:
-    """Models with guests: log posterior, visits, and chains that visited them."""
+def _models_outside(chains: Sequence[ReversibleChain]) -> Counted:
+    """Models with fresh features: log posterior, visits, and chains that visited them."""
     found: Counted = {}
     for chain in chains:
         for model, (value, visits) in chain.guest_models.items():
@@ -95,8 +95,8 @@ def _guest_models(chains: Sequence[ReversibleChain]) -> Counted:
     return found
 
 
-def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], evaluated: _Evaluated) -> Laws:
-    """Laws of the best models; where most steps were in models that no table holds, draws stand for those."""
+def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], evaluated: _Evaluated) -> tuple[Laws, ModelTable]:
+    """Laws of the best models, and these; draws stand for models that no table holds, where most steps were there."""
     counted = evaluated.leading()
     collected = {model: value for model, (value, _, _) in counted.items()}
     steps = float(np.sum([c.chain.record.sizes for c in chains]))
@@ -141,29 +141,14 @@ def _sizes(chains: Sequence[ReversibleChain], laws: int) -> np.ndarray:
     return sizes / sizes.sum()
 
 
-def _moves_between(chains: Sequence[ReversibleChain]) -> dict[str, tuple[int, int, int]]:
-    """For each move between populations: proposed, moved, and without a way back."""
-    tried = np.sum([c.between.tried for c in chains], axis=0)
-    return {
-        name: (int(tried[i, 0]), int(tried[i, 1]), int(tried[i, 2]))
-        for i, name in enumerate(POPULATION_MOVES)
-        if tried[i, 0]
-    }
-
-
-def discovery_from(
+def result_of_chains(
     problem: FeatureProblem,
     chains: Sequence[ReversibleChain],
     searched: Sequence[Finished],
     collected: Collected,
-    *,
-    seconds: float,
-    warmup_seconds: float,
-    warmup_steps: int,
-    finished: bool,
-    notes: tuple[str, ...],
-    hands: Hands,
-) -> Discovery:
+    pool: ThreadPool,
+    **about: Any,
+) -> Result:
     """Laws, frequencies and renormalised estimates of a run.
 
     Parameters
@@ -176,53 +161,41 @@ def discovery_from(
         The chains of the search before them.
     collected : dict
         Models that warm-up met, with their log posterior.
-    seconds, warmup_seconds : float
-        Wall time of sampling and of what came before.
-    warmup_steps : int
-        Steps of all chains before sampling.
-    finished : bool
-        False where the run was interrupted.
-    notes : tuple of str
-        What the user should know.
-    hands : Hands
+    pool : ThreadPool
         Threads that share the work.
+    **about
+        Fields of the result that the chains do not know: seconds, warm-up, notes.
     """
-    evaluated = _Evaluated(chains, collected, hands)
-    laws = _laws(problem, chains, evaluated)
-    steps = int(np.sum([c.chain.record.sizes for c in chains]))
+    evaluated = _Evaluated(chains, collected, pool)
+    laws, table = _laws(problem, chains, evaluated)
+    records = [c.chain.record for c in chains]
+    steps = int(np.sum([record.sizes for record in records]))
     index = _law_index(laws)
     renormalised = np.zeros(len(laws.features))
     for f, p in evaluated.renormalised().items():
         if f in index:
             renormalised[index[f]] += p
-    tried = np.sum([c.chain.record.tried for c in chains], axis=0)
-    held, table = int(laws.models.visits.sum()), laws.models
     shared = evaluated.shared_visits() - int(table.visits[table.chains >= 2].sum())
-    best = np.array([c.best for c in chains])
-    result = SamplerResult(
+    return Result(
         algorithm="rgmjmcmc",
         exact=False,
         models=table,
-        n_models=len(evaluated.values) + len(evaluated.guests),
+        n_models=len(evaluated.values) + len(evaluated.outside),
         log_evidence=evaluated.top + float(np.log(evaluated.total)),
         renormalised=np.minimum(renormalised, 1.0),
         size_distribution=_sizes(chains, len(laws.features)),
         batch_means=batch_means(chains, index, len(laws.features)),
         batch_length=chains[0].batch,
         steps=steps,
-        warmup_steps=warmup_steps,
-        acceptance={name: (int(tried[i, 0]), int(tried[i, 1])) for i, name in enumerate(KERNELS) if tried[i, 0]},
-        seconds=seconds,
-        warmup_seconds=warmup_seconds,
-        finished=finished,
-        forgotten_visits=steps - held,
+        acceptance=acceptance_of(KERNELS, [record.tried for record in records]),
+        forgotten_visits=steps - int(table.visits.sum()),
         forgotten_shared=max(shared, 0),
-        notes=notes,
-        chain_best=best,
+        chain_best=np.array([c.best for c in chains]),
         populations=sum(o.populations for o in searched),
         restarts=sum(o.restarts for o in searched),
         library=len(chains[0].library.features),
-        population_moves=_moves_between(chains),
+        population_moves=acceptance_of(POPULATION_MOVES, [c.between.tried for c in chains]),
         library_share=float(evaluated.visits.sum() / steps),
+        laws=laws,
+        **about,
     )
-    return Discovery(laws, result, result.populations, result.restarts, sum(o.evaluated for o in searched), best)
