@@ -69,9 +69,7 @@ def model_probabilities(result: Result) -> np.ndarray:
     return np.exp(result.models.log_posterior - result.log_evidence)
 
 
-def keep_models(
-    problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS
-) -> KeptModels:
+def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
 
     Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other

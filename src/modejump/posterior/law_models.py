@@ -34,7 +34,7 @@ def marginal_of_laws(posterior: Posterior, features: Sequence[str | Feature]) ->
                 "spellings; fit again to evaluate them."
             )
         return posterior.marginal_of([feature.text for feature in wanted])
-    if searched is None or searched.digest is not None:
+    if searched is None:
         raise InputError(
             f"the search did not find the feature {missing[0]!r}, and a model read from a file or fitted to chunks "
             "holds no rows to evaluate it on; fit again."

@@ -65,6 +65,11 @@ def _rows_held(problem: Problem) -> int:
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
     """Raise InputError where two posteriors are not of the same problem, and say what differs."""
+    if ours.result.laws is not None and "mjmcmc" in (ours.result.algorithm, theirs.result.algorithm):
+        raise InputError(
+            "laws of rows that are read in chunks are models of a library that each run finds for itself, so such runs "
+            "cannot be merged; run one with more chains."
+        )
     if OWN in (ours.problem.family.code, theirs.problem.family.code):
         raise InputError("runs with a likelihood of your own cannot be merged, because it may not be the same in all.")
     if ours.fingerprints is None or theirs.fingerprints is None:

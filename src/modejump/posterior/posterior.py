@@ -47,7 +47,7 @@ class Posterior:
     Attributes
     ----------
     problem : Problem
-        Data and priors. Given a FeatureProblem, it is the selection among the laws of the result.
+        Data and priors; after a search among features, the selection among the laws of the result.
     result : Result
         Evaluated models and the record of the chains.
     kept : mapping of str to KeptModels, optional
@@ -67,8 +67,8 @@ class Posterior:
 
     def __post_init__(self) -> None:
         if isinstance(self.problem, FeatureProblem):
-            assert self.result.laws is not None
             object.__setattr__(self, "searched", self.problem)
+        if self.result.laws is not None:
             object.__setattr__(self, "problem", self.result.laws.problem)
 
     @property
@@ -84,7 +84,7 @@ class Posterior:
             return self.identity
         if self.searched is not None:
             return fingerprints(self.searched)
-        known = self.laws is None and (self.problem.observed is not None or self.problem.digest is not None)
+        known = self.problem.observed is not None or self.problem.digest is not None
         return fingerprints(self.problem) if known else None
 
     def merge(self, *others: Posterior) -> Posterior:
@@ -160,10 +160,10 @@ class Posterior:
         """Inclusion probabilities, best first, indexed by term name.
 
         Columns: ``probability`` (exact or frequency), ``mcse``, ``ess``, ``r_hat``, ``renormalised`` and
-        ``complexity``; after a search among features also ``aliases``, the other spellings of a law. After enumeration the error is 0, the effective size infinite, and R-hat NaN because
-        there are no chains. Terms that are always in are part of every model and have no row. Ties keep the
-        order of the terms. See :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled
-        run.
+        ``complexity``; after a search among features also ``aliases``, the other spellings of a law. After
+        enumeration the error is 0, the effective size infinite, and R-hat NaN because there are no chains. Terms that
+        are always in are part of every model and have no row. Ties keep the order of the terms. See
+        :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled run.
         """
         terms = self.problem.n_terms
         if self.diagnostics is not None:

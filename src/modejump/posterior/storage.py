@@ -1,10 +1,10 @@
 """Posteriors on disk: JSON and plain arrays, readable by anything, never pickled.
 
-``run.json`` holds names, priors and settings, and vouches for ``run-N.npz``, which holds the arrays; ``inclusion.csv`` and
-``models.csv`` are for people. The training rows are never stored: prediction needs only the Gram matrix, the loadings
-on the base and the like. A problem of very many columns keeps the part of its Gram matrix that the models kept for
-prediction use. A generalised linear model keeps coefficients and factors of the information of these models instead; of
-a likelihood of the user's own, a name.
+``run.json`` holds names, priors and settings, and vouches for ``run-N.npz``, which holds the arrays; ``inclusion.csv``
+and ``models.csv`` are for people. The training rows are never stored: prediction needs only the Gram matrix, the
+loadings on the base and the like. A problem of very many columns keeps the part of its Gram matrix that the models kept
+for prediction use. A generalised linear model keeps coefficients and factors of the information of these models
+instead; of a likelihood of the user's own, a name.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ _PLAIN_TYPES: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool,
 F, I, U = np.float64, np.int64, np.uint64  # noqa: E741
 
 
-def save_run(
-    posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None
-) -> None:
+def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
     Where it cannot be written, one that is there already stays.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from modejump.core.progress import Report
+from modejump.core.progress import Log, Report, reporter
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.executors import Executor
 
@@ -26,3 +29,26 @@ class Context:
     progress: Report | None = None
     executor: Executor = field(default_factory=Executor)
     checkpoint: NoCheckpoint = field(default_factory=NoCheckpoint)
+
+
+@contextmanager
+def open_context(
+    progress: Any, workers: int, checkpoint: NoCheckpoint | None = None, log: Log | None = None
+) -> Iterator[Context]:
+    """A context for one run, with the executor that joblib's active configuration asks for.
+
+    Parameters
+    ----------
+    progress : bool, "auto" or callable
+        As for the estimators.
+    workers : int
+        Number of workers.
+    checkpoint : NoCheckpoint, optional
+        Keeps the state of the run.
+    log : Log, optional
+        Gets lines of progress as well.
+    """
+    from modejump.runtime.remote import executor_for
+
+    with reporter(progress, log=log) as report:
+        yield Context(report, executor_for(workers), checkpoint or NoCheckpoint())

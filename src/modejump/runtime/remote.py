@@ -29,10 +29,10 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.core.threads import ThreadPool
+from modejump.data.rows import as_if_writable
 from modejump.features.nonlinear.transforms import FIRST_USER_CODE, transforms
 from modejump.likelihoods.custom.own import Own, RawTable
 from modejump.priors.models import UniformPrior
-from modejump.problem.design import as_if_writable
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Aside, Executor, Movable, Pace
 from modejump.runtime.snapshots import Snapshot
@@ -236,7 +236,7 @@ class RemoteExecutor(Executor):
         super().__init__(workers)
         self.pool = ThreadPool(min(workers, os.cpu_count() or 1))
         self.backend = backend
-        self.key = uuid.uuid4().hex
+        self.key = ""
         self._open = contextlib.ExitStack()
         self._packed: np.ndarray | None = None
         self._parallel: Any = None
@@ -255,7 +255,7 @@ class RemoteExecutor(Executor):
         self._open.enter_context(warnings.catch_warnings())
         for text in _HARMLESS:
             warnings.filterwarnings("ignore", text, UserWarning)
-        self._packed = pack(problem)
+        self._packed, self.key = pack(problem), uuid.uuid4().hex
         # Where a single worker is left, joblib works in this process.
         _known[self.key] = problem, {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
-from modejump.samplers.laws import Collected, Laws, laws_from
+from modejump.samplers.laws import Collected, laws_from
 from modejump.samplers.plan import Plan
-from modejump.samplers.result import ModelTable, Result
+from modejump.samplers.result import Result
 from modejump.samplers.warmup.search import STEPS, Finished, Search, prime_search
 
 DEFAULT_POPULATIONS = 250
@@ -182,7 +182,6 @@ def result_of_search(
     outcomes: Sequence[Finished],
     seconds: float,
     finished: bool = True,
-    make_laws: Callable[..., tuple[Laws, ModelTable]] = laws_from,
 ) -> Result:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
@@ -190,7 +189,7 @@ def result_of_search(
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws, models = make_laws(problem, collected, alphas)
+    laws, models = laws_from(problem, collected, alphas)
     values = models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()

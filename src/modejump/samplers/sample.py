@@ -12,6 +12,7 @@ from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.sample_search import SampledRows, sample_search
 
 SAMPLERS: dict[str, Callable[[Any, Plan, Context], Result]] = {
     "enumerate": enumerate_models,
@@ -26,8 +27,9 @@ def sample(problem: Any, plan: Plan, context: Context | None = None) -> Result:
 
     Parameters
     ----------
-    problem : Problem or FeatureProblem
-        The target: a Problem for "enumerate" and "mjmcmc", a FeatureProblem for "gmjmcmc" and "rgmjmcmc".
+    problem : Problem, FeatureProblem or SampledRows
+        The target: a Problem for "enumerate" and "mjmcmc", a FeatureProblem for "gmjmcmc" and "rgmjmcmc". Of rows that
+        are read in chunks, features are searched on a sample whatever the algorithm.
     plan : Plan
         What to do.
     context : Context, optional
@@ -42,8 +44,9 @@ def sample(problem: Any, plan: Plan, context: Context | None = None) -> Result:
     8
     """
     context = context or Context()
+    sampler = sample_search if isinstance(problem, SampledRows) else SAMPLERS[plan.algorithm]
     try:
-        return SAMPLERS[plan.algorithm](problem, plan, context)
+        return sampler(problem, plan, context)
     finally:
         context.executor.close()
         context.checkpoint.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +36,9 @@ class Sampler:
             raise InputError(f"sampler must be None, 'paper' or a modejump.Sampler; got {value!r}.")
         return value
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON holds them."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Sampler:
-        """Settings from what ``to_dict`` returned."""
-        mixture, populations = stored["mixture"], stored["populations"]
-        return cls(
-            None if mixture is None else Mixture(**mixture),
-            None if populations is None else Populations(**populations),
-        )
+    def __post_init__(self) -> None:
+        # As a file holds them.
+        if isinstance(self.mixture, dict):
+            object.__setattr__(self, "mixture", Mixture(**self.mixture))
+        if isinstance(self.populations, dict):
+            object.__setattr__(self, "populations", Populations(**self.populations))
