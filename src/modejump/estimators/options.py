@@ -148,13 +148,12 @@ class Options:
                 "before loading."
             )
         prior, space = stored["model_prior"], stored["space"]
+        complexity = space is not None
         return cls(
             family=family or resolve_family(stored["family"], stored["link"]),
             link=stored["link"],
             coef_prior=coef_prior_from_dict(stored["coef_prior"]),
-            model_prior=model_prior_from_dict(prior)
-            if space is None
-            else ComplexityPrior(prior["a"], prior["spelling"]),
+            model_prior=ComplexityPrior(prior["a"], prior["spelling"]) if complexity else model_prior_from_dict(prior),
             algorithm=str(stored["algorithm"]),
             chains=stored["chains"],
             n_jobs=stored["n_jobs"],
@@ -164,7 +163,7 @@ class Options:
             always_in=tuple(stored["always_in"]),
             groups=stored["groups"],
             transforms=tuple(transforms[name] for name in stored["transforms"]),
-            space=None if space is None else Space(**space),
+            space=Space(**space) if complexity else None,
         )
 
 

@@ -79,8 +79,8 @@ def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
         problem = problem_from_rows(table.rows, terms=terms, always_in=always_in, **priors)
     else:
         problem = Problem.build(
-            table.design, table.response, terms=terms, always_in=always_in, weights=table.weights, family=options.family,
-            offset=table.offset, intercept=table.spec.intercept, **priors,
+            table.design, table.response, terms=terms, always_in=always_in, intercept=table.spec.intercept,
+            weights=table.weights, family=options.family, offset=table.offset, **priors,
         )  # fmt: skip
         problem = sealed(problem)
     dead = problem.dead_terms()

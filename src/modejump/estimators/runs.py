@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,8 +28,8 @@ _ARRAYS = ("design", "response", "weights", "offset")
 class Run:
     """A directory for one fit that may take long.
 
-    Every few seconds the state of the fit is written there, so that :func:`resume` can continue it whatever ended it, and
-    give the answer that it would have given.
+    Every few seconds the state of the fit is written there, so that :func:`resume` can continue it whatever ended it,
+    and give the answer that it would have given.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ class Run:
     def _fit(self, estimator: Any, read: str, *data: Any, **more: Any) -> Any:
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"a run fits modejump's estimators; got {type(estimator).__name__}.")
+        self.directory.refuse_overwrite(self.force)
         table, options = getattr(estimator, read)(*data, **more)
         if isinstance(table, Chunks):
             raise InputError(
@@ -99,8 +101,8 @@ class Run:
             )
         if isinstance(options.family, Own):
             raise InputError(
-                "a run directory holds no functions, so a likelihood of your own cannot be resumed from it; fit without "
-                "one, and save the model."
+                "a run directory holds no functions, so a likelihood of your own cannot be resumed; fit without one, "
+                "and save the model."
             )
         with self._taken():
             job = estimator_to_dict(estimator, options, table) | {"title": self.title, "every": self.every}
@@ -202,8 +204,7 @@ def resume(
                 raise
             raise JOB.damaged(found.path, f"{JOB.file} is not what was written") from None
         if n_jobs is not None:
-            estimator.set_params(n_jobs=n_jobs)
-            options = Options.read(estimator)
+            estimator.n_jobs, options = n_jobs, dataclasses.replace(options, n_jobs=n_jobs)
         if job["modejump_version"] != package_version():
             warn_user(
                 f"the run was begun by modejump {job['modejump_version']}, and another version may round differently."

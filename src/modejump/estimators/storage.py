@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,6 @@ def _classes(stored: Mapping[str, Any]) -> np.ndarray:
     return np.array(stored["labels"], dtype=dtype)
 
 
-class _Fitted:
-    """What a fitted estimator knows of its table."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.spec, self.offset_name = estimator.table_, estimator.offset_
-        self.target, self.classes = getattr(estimator, "target_", "y"), getattr(estimator, "classes_", None)
-
-
 def save(estimator: Any, path: Path) -> Path:
     """Write a fitted estimator into a directory.
 
@@ -114,7 +107,13 @@ def save(estimator: Any, path: Path) -> Path:
     path : path
         The directory.
     """
-    stored = estimator_to_dict(estimator, estimator._options, _Fitted(estimator))
+    table = SimpleNamespace(
+        spec=estimator.table_,
+        target=getattr(estimator, "target_", "y"),
+        offset_name=estimator.offset_,
+        classes=getattr(estimator, "classes_", None),
+    )
+    stored = estimator_to_dict(estimator, estimator._options, table)
     stored["merged_seeds"] = [int(seed) for seed in getattr(estimator, "merged_seeds_", ())]
     save_run(estimator.posterior_, path, stored)
     return path

@@ -1,8 +1,8 @@
 """The directory of one run: what is to be done, the rows, checkpoints, a log, and a lock.
 
-``job.json`` says what is to be done and vouches for the rows in ``job-N.npz``; ``checkpoint.json`` and its arrays hold how
-far the work has come; ``log.txt`` says what happened when. The outcome is written beside them as a saved model; then the
-rows and the checkpoints are removed.
+``job.json`` says what is to be done and vouches for the rows in ``job-N.npz``; ``checkpoint.json`` and its arrays say
+how far the work has come; ``log.txt`` says what happened when. The outcome is written beside them as a saved model;
+then the rows and the checkpoints are removed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class RunDirectory:
             return
         if self.unfinished:
             raise InputError(
-                f"the directory {self.path} holds an unfinished run; resume it with modejump resume {self.path}, or use "
-                "force to start again."
+                f"the directory {self.path} holds an unfinished run; resume it with modejump resume {self.path}, or "
+                "use force to start again."
             )
         raise InputError(f"the directory {self.path} is not empty; choose another, or use force to write into it.")
 
