@@ -18,7 +18,7 @@ _HOME = {
     "load": "modejump.estimators.storage",
     "merge": "modejump.estimators.merge",
     "scan_chunks": "modejump.data.sources",
-    "scan_dask": "modejump.data.dask_source",
+    "scan_dask": "modejump.data.sources",
     "scan_parquet": "modejump.data.parquet",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
@@ -91,9 +91,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from modejump.core.errors import InputError, ModejumpWarning
-    from modejump.data.dask_source import scan_dask
     from modejump.data.parquet import scan_parquet
-    from modejump.data.sources import scan_chunks
+    from modejump.data.sources import scan_chunks, scan_dask
     from modejump.estimators.bglm import BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMRegressor
     from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier

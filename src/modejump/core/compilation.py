@@ -37,8 +37,6 @@ kernel = _compiled(**_INNER)
 # For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
 # is one and the same on one machine; it stays within rounding between machines.
 summing = _compiled(**_INNER, fastmath={"reassoc", "contract"})
-# For arithmetic on columns: a product and a sum may be rounded once instead of twice, but nothing else moves.
-fused = _compiled(**_INNER, fastmath={"contract"})
 
 
 class Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,9 +17,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.chunks import column, frames, refuse_offset
-from modejump.data.sources import is_source
-from modejump.data.tables import read_labels, read_response
+from modejump.data.response import read_offset
+from modejump.data.sources import is_source, open_source
+from modejump.data.tables import Table
 from modejump.estimators import options
 from modejump.estimators.job import Desk, Job
 from modejump.likelihoods.custom.own import Own
@@ -65,8 +66,8 @@ class PosteriorEstimator(BaseEstimator):
         """The family and link of the response, from the options."""
         raise NotImplementedError
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        """The response as numbers that its family can have; a classifier learns its labels."""
+    def _check_response(self, table: Table) -> None:
+        """Refuse a response that its family cannot have; a classifier learns its labels."""
         raise NotImplementedError
 
     def _do(self, job: Job) -> Self:
@@ -80,7 +81,8 @@ class PosteriorEstimator(BaseEstimator):
         """The offset of new rows, which must have one where those of the fit had."""
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
-        return options.read_offset(offset, self.problem_.family, rows)
+        options.refuse_offset(offset, self.problem_.family)
+        return read_offset(offset, rows)
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
@@ -89,11 +91,21 @@ class PosteriorEstimator(BaseEstimator):
             return f"any, under {family!r}"
         return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
 
+    def _remember_names(self, names: Sequence[str]) -> None:
+        """What scikit-learn asks of a fitted estimator."""
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+
+    def _frames(self, source: Any, offset: Any) -> Iterator[pd.DataFrame]:
+        """Chunks of new rows."""
+        if offset is not None:
+            raise InputError("an offset does not go with rows that are read in chunks; predict tables in memory.")
+        return open_source(source).frames(self.table_.variables)
+
     def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
         """Predictive mean of the response."""
         if is_source(X):
-            refuse_offset(offset)
-            return np.concatenate([self._mean(part, kind) for part in frames(X, self.table_.variables)])
+            return np.concatenate([self._mean(part, kind) for part in self._frames(X, offset)])
         return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
 
     def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any = None) -> pd.DataFrame:
@@ -105,8 +117,7 @@ class PosteriorEstimator(BaseEstimator):
         if not 0.0 < level < 1.0:
             raise InputError(f"interval must lie between 0 and 1, such as 0.9; got {interval!r}.")
         if is_source(X):
-            refuse_offset(offset)
-            parts = [self._mean_and_interval(part, level, kind) for part in frames(X, self.table_.variables)]
+            parts = [self._mean_and_interval(part, level, kind) for part in self._frames(X, offset)]
             return pd.concat(parts, ignore_index=True)
         predictor = self._fitted.predictor(kind)
         new = self._new_rows(X, kind, offset)
@@ -208,14 +219,8 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def _read_family(self) -> Family:
         return options.read_family(self.family, self.link)
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        response = read_response(y, rows)
-        if offset is None or np.ptp(offset) == 0.0:
-            options.check_varies(response, weights)
-        # Rows of weight zero do not count, whatever their response; the others keep their places for the sentence.
-        used = response if weights is None else np.where(weights > 0, response, response[np.argmax(weights)])
-        self._read_family().check(used)
-        return response
+    def _check_response(self, table: Table) -> None:
+        self._read_family().check(table.used)
 
     def predict(
         self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
@@ -261,7 +266,8 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
     def _explained(self, mean: np.ndarray, X: Any, y: Any, sample_weight: Any) -> float:
         if is_source(X):
-            y, sample_weight = column(X, y), None if sample_weight is None else column(X, sample_weight)
+            source = open_source(X)
+            y, sample_weight = source.column(y), None if sample_weight is None else source.column(sample_weight)
         power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
         if power is None:
             return float(r2_score(y, mean, sample_weight=sample_weight))
@@ -282,9 +288,9 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
     def _read_family(self) -> Family:
         return options.read_link(self.link)
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        self.classes_, response = read_labels(y, weights, rows)
-        return response
+    def _check_response(self, table: Table) -> None:
+        assert table.classes is not None
+        self.classes_ = table.classes
 
     def _response_words(self) -> str:
         other, event = self.classes_.tolist()

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, ModejumpWarning
 from modejump.core.progress import reporter
-from modejump.data.chunks import job_elsewhere, open_rows, refuse_family, remember_names
-from modejump.data.formulas import FormulaSpec, learn_formula
-from modejump.data.rows import merge_rows_with_offset
-from modejump.data.sources import is_source
-from modejump.data.tables import TableSpec, is_frame, learn_table, name_of
+from modejump.data.coding import TableSpec, is_frame
+from modejump.data.formulas import FormulaSpec
+from modejump.data.rows import in_place
+from modejump.data.sources import is_source, open_rows
+from modejump.data.tables import Table, read_formula, read_table
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.job import Job
@@ -25,10 +25,9 @@ from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.gaussian import NewRows, new_rows
 from modejump.priors.coefficients import Jeffreys
-from modejump.problem.design import in_place
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
-from modejump.problem.streamed import streamed_problem
+from modejump.problem.products import problem_from_rows
 from modejump.runtime.checkpoints import Checkpoint
 from modejump.runtime.joblib_executor import crew_for, threads_here
 from modejump.samplers.budget import Budget
@@ -77,13 +76,15 @@ class Selection(PosteriorEstimator):
             a Gaussian response, where it can be taken from y.
         """
         family = self._read_family()
+        options.refuse_offset(offset, family)
         if is_source(X):
-            refuse_family(family)
-            options.read_offset(offset, family, 0)
+            options.refuse_chunks(family)
             return self._fit_source(X, y, sample_weight)
-        spec, design = learn_table(X, self.groups, estimator=self)
+        table = read_table(
+            X, y, sample_weight, offset, groups=self.groups, labels=family.name == "binomial", estimator=self
+        )
         checked_names(self, X, reset=True)
-        return self._fit_design(spec, design, y, sample_weight, offset)
+        return self._fit_table(table)
 
     def fit_formula(self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Compute the posterior over the models whose terms are the terms of a formula.
@@ -103,29 +104,28 @@ class Selection(PosteriorEstimator):
         family = self._read_family()
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
-        spec, design, response = learn_formula(formula, data, labels=family.name == "binomial")
-        self.feature_names_in_ = np.array(spec.variables, dtype=object)
-        self.n_features_in_ = len(spec.variables)
-        return self._fit_design(spec, design, response, sample_weight, offset)
+        options.refuse_offset(offset, family)
+        table = read_formula(formula, data, sample_weight, offset, labels=family.name == "binomial")
+        self._remember_names(table.spec.variables)
+        return self._fit_table(table)
 
-    def _fit_design(
-        self, spec: TableSpec | FormulaSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any
-    ) -> Self:
-        family, rows = self._read_family(), len(design)
-        weights = options.read_weights(sample_weight, rows)
-        known = options.read_offset(offset, family, rows)
-        response = self._read_y(y, weights, known, rows)
+    def _fit_table(self, table: Table) -> Self:
+        family, spec = self._read_family(), table.spec
+        self._check_response(table)
         always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
-            design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
-        fitted = options.rows_fitted(family, len(response))
-        names = {} if offset is None else {"offset": name_of(offset, "offset")}
+            table = table.merged()
+        fitted = options.rows_fitted(family, len(table.response))
+        names = {} if table.offset_name is None else {"offset": table.offset_name}
         algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget, fitted)
         return self._do(
-            Job(spec, design, response, weights, known, algorithm, budget, chains, workers, seed, always_in, names)
-        )
+            Job(
+                spec, table.design, table.response, table.weights, table.offset, algorithm, budget, chains, workers,
+                seed, always_in, names,
+            )
+        )  # fmt: skip
 
     def _do(self, job: Job) -> Self:
         checkpoint = self._desk.begin(self, job)
@@ -144,17 +144,18 @@ class Selection(PosteriorEstimator):
         """Fit to rows that are read in chunks."""
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        spec, rows = open_rows(source, y, sample_weight, self.groups, workers)
+        rows = open_rows(source, y, sample_weight, workers)
+        spec = TableSpec.of_numbers(rows.covariates, self.groups)
         always_in = self._names_always_in(spec)
         algorithm = options.choose_algorithm(self.algorithm, len(spec.terms) - len(always_in), self.budget)
-        remember_names(self, spec)
+        self._remember_names(spec.names)
 
         def build() -> Problem:
-            return streamed_problem(
+            return problem_from_rows(
                 rows, terms=spec.terms, always_in=always_in, coef_prior=self.coef_prior, model_prior=self.model_prior
             )
 
-        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
+        job = Job.elsewhere(spec, algorithm, budget, chains, workers, seed)
         return self._select(job, build, None, stacklevel=5)
 
     def _names_always_in(self, spec: TableSpec | FormulaSpec) -> tuple[str, ...]:

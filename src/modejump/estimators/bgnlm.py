@@ -11,10 +11,9 @@ import pandas as pd
 
 from modejump.core.errors import InputError, ModejumpWarning
 from modejump.core.progress import reporter
-from modejump.data.chunks import job_elsewhere, open_rows, refuse_family, remember_names
-from modejump.data.rows import merge_rows_with_offset
-from modejump.data.sources import is_source
-from modejump.data.tables import TableSpec, is_frame, learn_table, name_of
+from modejump.data.coding import TableSpec, is_frame
+from modejump.data.sources import is_source, open_rows
+from modejump.data.tables import Table, read_table
 from modejump.estimators import options
 from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor, checked_names
 from modejump.estimators.job import Job
@@ -29,21 +28,20 @@ from modejump.posterior.prediction.gaussian import NewRows, new_rows
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import fingerprints
 from modejump.problem.problem import Problem
-from modejump.problem.streamed import lengths
 from modejump.runtime.joblib_executor import crew_for
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import Discovery as Found
 from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
 from modejump.samplers.laws import Laws
 from modejump.samplers.rgmjmcmc import rgmjmcmc
-from modejump.samplers.streamed import streamed_features, streamed_gmjmcmc
+from modejump.samplers.sample_search import draw_sample, sample_search
 from modejump.samplers.warmup.library import EVALUATIONS
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
 TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
-CHAINS, CHAINS_IN_CHUNKS = 16, 1
+CHAINS = 16
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
 
@@ -73,7 +71,8 @@ class Discovery(PosteriorEstimator):
         ----------
         X : data frame or array of shape (n, columns), or source of chunks
             Covariates, all of them numbers. Rows beyond memory come from a source such as ``scan_parquet(path)``, or
-            from a Dask frame: then X holds the response too, and the algorithm is "gmjmcmc".
+            from a Dask frame: then X holds the response too, features are found on a sample of the rows, and models
+            of these features are sampled by all rows.
         y : array of shape (n,), or str
             Response; of a source, the name of its column.
         sample_weight : array of shape (n,), or str, optional
@@ -83,29 +82,29 @@ class Discovery(PosteriorEstimator):
             a Gaussian response, where it can be taken from y.
         """
         family = self._read_family()
+        options.refuse_offset(offset, family)
         if is_source(X):
-            refuse_family(family)
-            options.read_offset(offset, family, 0)
+            options.refuse_chunks(family)
             return self._fit_source(X, y, sample_weight)
         algorithm = options.choose_search(self.algorithm)
         options.read_transforms(self.transforms)
         options.read_space(self.space)
         options.read_complexity_prior(self.model_prior)
-        spec, design = learn_table(X, estimator=self, factors=False)
+        table = read_table(X, y, sample_weight, offset, factors=False, labels=family.name == "binomial", estimator=self)
         checked_names(self, X, reset=True)
-        weights = options.read_weights(sample_weight, len(design))
-        known = options.read_offset(offset, family, len(design))
-        response = self._read_y(y, weights, known, len(design))
+        self._check_response(table)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
         if not isinstance(family, Own):
-            design = np.ascontiguousarray(design)
-            design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
-        _check_size(response, weights)
-        names = {"target": name_of(y, "y")} | ({} if offset is None else {"offset": name_of(offset, "offset")})
+            table = table.merged()
+        _check_size(table)
+        names = {"target": table.target} | ({} if table.offset_name is None else {"offset": table.offset_name})
         return self._do(
-            Job(spec, design, response, weights, known, algorithm, budget, chains, workers, seed, names=names)
-        )
+            Job(
+                table.spec, np.ascontiguousarray(table.design), table.response, table.weights, table.offset, algorithm,
+                budget, chains, workers, seed, names=names,
+            )
+        )  # fmt: skip
 
     def _do(self, job: Job) -> Self:
         chosen, space = options.read_transforms(self.transforms), options.read_space(self.space)
@@ -130,35 +129,41 @@ class Discovery(PosteriorEstimator):
         return self._found(job, problem, found, stacklevel=5)
 
     def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> Self:
-        """Search on rows that are read in chunks."""
-        algorithm = "gmjmcmc" if self.algorithm == "auto" else options.choose_search(self.algorithm)
-        if algorithm != "gmjmcmc":
+        """Search on a sample of rows that are read in chunks, and sample by all of them."""
+        if self.algorithm != "auto" and options.choose_search(self.algorithm) != "gmjmcmc":
             raise InputError(
-                "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='gmjmcmc'."
+                "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
             )
         chosen = options.read_transforms(self.transforms)
         space, prior = options.read_space(self.space), options.read_complexity_prior(self.model_prior)
-        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS_IN_CHUNKS)
+        budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        spec, rows = open_rows(source, y, sample_weight, None, workers)
-        job = job_elsewhere(spec, algorithm, budget, chains, workers, seed)
+        rows = open_rows(source, y, sample_weight, workers)
+        spec = TableSpec.of_numbers(rows.covariates)
         with reporter(self.progress) as report:
-            problem, moments = streamed_features(
-                rows, space=space, transforms=chosen, coef_prior=self.coef_prior, model_prior=prior
+            sampled = draw_sample(
+                rows, space=space, transforms=chosen, coef_prior=self.coef_prior, model_prior=prior, seed=seed
             )
-            _warn_constant([name for name, length in zip(spec.names, lengths(moments)) if length == 0.0])
-            options.check_transforms(chosen, problem.x.T, spec.names)
-            found = streamed_gmjmcmc(problem, rows, chains=chains, budget=budget, seed=seed, progress=report)
-        remember_names(self, spec)
+            varying = {feature.name for feature in sampled.varying}
+            _warn_constant([name for name in spec.names if name not in varying])
+            options.check_transforms(chosen, sampled.problem.x.T, spec.names)
+            found = sample_search(
+                sampled, chains=chains, budget=budget, seed=seed, progress=report,
+                new_crew=lambda: crew_for(workers),
+            )  # fmt: skip
+        self._remember_names(spec.names)
         self.target_, self.offset_, self._training = y, None, None
-        return self._found(job, problem, found, stacklevel=5)
+        job = Job.elsewhere(spec, found.result.algorithm, budget, chains, workers, seed)
+        return self._found(job, sampled.problem, found, stacklevel=5)
 
     def _found(self, job: Job, problem: FeatureProblem, found: Found, stacklevel: int) -> Self:
         """Keep the outcome of a search."""
         self.laws_ = found.laws
         self._prior, self._space = problem.model_prior, problem.space
         self._transforms = tuple(t.name for t in problem.transforms)
-        identity = None if isinstance(problem.family, Own) else fingerprints(problem)
+        # Models of a frozen library are a problem of their own.
+        own = isinstance(problem.family, Own) or found.result.algorithm == "mjmcmc"
+        identity = None if own else fingerprints(problem)
         self._keep(job, Posterior(found.laws.problem, found.result, identity=identity), stacklevel)
         return self
 
@@ -390,11 +395,10 @@ class BGNLMRegressor(PosteriorRegressor, Discovery):
         Limits of the feature space, and weights of the operators that move in it.
     algorithm : str
         "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error;
-        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc", and "gmjmcmc" for rows
-        that are read in chunks.
+        "gmjmcmc" searches only, and renormalises over the models found. "auto" is "rgmjmcmc". Of rows that are read in
+        chunks it searches a sample, and samples models of the features found by all rows.
     chains : int, optional
-        Independent chains, of the search and of sampling; 16 by default. For rows that are read in chunks it is one, as
-        every chain has columns of its own to be made of all rows.
+        Independent chains, of the search and of sampling; 16 by default.
     budget : Budget, optional
         How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has
         ``steps`` alone), ``seconds`` for all together, or a wanted precision ``mcse``.
@@ -477,8 +481,8 @@ def _columns_of(spec: TableSpec, design: np.ndarray) -> Mapping[str, np.ndarray]
     return {name: design[:, j] for j, name in enumerate(spec.names)}
 
 
-def _check_size(y: np.ndarray, weights: np.ndarray | None) -> None:
-    n = float(len(y) if weights is None else weights.sum())
+def _check_size(table: Table) -> None:
+    n = float(len(table.response) if table.weights is None else table.weights.sum())
     if n < 2.0:
         raise InputError(
             f"the data have {n:g} observation(s) besides the intercept's one column; give more rows (n_samples = 1)."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modejump.data.in_place import in_rows
+from modejump.data.rows import in_rows
 from modejump.samplers.budget import Budget
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ class Job:
     seed: int
     always_in: tuple[str, ...] = ()
     names: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def elsewhere(cls, spec: Any, algorithm: str, budget: Budget | None, chains: int, workers: int, seed: int) -> Job:
+        """The work of a fit whose rows are read in chunks."""
+        return cls(
+            spec, np.empty((0, len(spec.names))), np.empty(0), None, None, algorithm, budget, chains, workers, seed
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
         # Sums depend on the order of the numbers in memory: one and the same whatever held them before.

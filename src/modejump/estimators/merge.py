@@ -73,6 +73,11 @@ def merge(*estimators: Any) -> Any:
 def _check_alike(first: Any, other: Any) -> None:
     if type(first) is not type(other):
         raise InputError(f"a {type(first).__name__} and a {type(other).__name__} cannot be merged; give one kind.")
+    if isinstance(first, Discovery) and "mjmcmc" in (e.posterior_.result.algorithm for e in (first, other)):
+        raise InputError(
+            "laws of rows that are read in chunks are models of a library that each run finds for itself, so such runs "
+            "are not merged; run one with more chains."
+        )
     check_same_problem(first.posterior_, other.posterior_)
     if first.table_.to_dict() != other.table_.to_dict():
         raise InputError("the runs are not of the same problem: the columns of the tables differ.")

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.tables import column_name, response_values
+from modejump.data.coding import column_name
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.likelihoods.custom.batch import BatchLikelihood
@@ -75,30 +75,19 @@ def _checked_link(link: Any) -> str | None:
     return link
 
 
-def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
-    """The known part of the linear predictor as numbers, one for each row of X."""
-    if offset is None:
-        return None
-    if family.name == "gaussian":
+def refuse_chunks(family: Family) -> None:
+    """Only Gaussian responses are summed up by products of columns."""
+    if family.name != "gaussian":
+        raise InputError(
+            "rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for "
+            f"{family.name!r} read the table into memory, or a sample of its rows."
+        )
+
+
+def refuse_offset(offset: Any, family: Family) -> None:
+    """A Gaussian response has no offset."""
+    if offset is not None and family.name == "gaussian":
         raise InputError("an offset is for families other than gaussian; take it from y instead.")
-    values = response_values(offset)
-    if values.shape != (rows,):
-        raise InputError(f"offset has shape {values.shape} but X has {rows} rows; give one number for each row.")
-    numbers = _real_numbers(values, "offset")
-    if not np.isfinite(numbers).all():
-        row = int(np.argmax(~np.isfinite(numbers)))
-        raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
-    return numbers
-
-
-def _real_numbers(values: np.ndarray, what: str) -> np.ndarray:
-    """Offsets or weights as floats."""
-    try:
-        if values.dtype.kind == "c":
-            raise TypeError
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
 
 
 def rows_fitted(family: Family, rows: int) -> int:
@@ -283,40 +272,6 @@ def draw_seed(random_state: Any) -> int:
         raise InputError(
             f"random_state must be None, a whole number or a NumPy generator; got {random_state!r}."
         ) from None
-
-
-def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
-    """Case weights as numbers, with a warning where they look like something else."""
-    if sample_weight is None:
-        return None
-    values = response_values(sample_weight)
-    if values.shape != (rows,):
-        raise InputError(f"sample_weight has shape {values.shape} but X has {rows} rows; give one weight for each row.")
-    weights = _real_numbers(values, "sample_weight")
-    if not np.isfinite(weights).all():
-        row = int(np.argmax(~np.isfinite(weights)))
-        raise InputError(f"sample_weight is NaN or infinite in row {row} (counting from 0); give finite weights.")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
-    if not weights.any():
-        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
-    total = weights.sum()
-    if (weights % 1 != 0).any() and abs(total - rows) > 0.01 * rows:
-        warnings.warn(
-            f"sample_weight counts cases, so these weights amount to {total:g} observations in {rows} rows; "
-            "where they only express relative precision, scale them to sum to the number of rows.",
-            ModejumpWarning,
-            stacklevel=3,
-        )
-    return weights
-
-
-def check_varies(y: np.ndarray, weights: np.ndarray | None) -> None:
-    """A response of one value has nothing to explain."""
-    used = y if weights is None else y[weights > 0]
-    if len(used) > 1 and np.ptp(used) == 0.0:
-        raise InputError("y is constant, so there is nothing to explain; check the target column.")
 
 
 def read_always_in(always_in: Any, terms: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:

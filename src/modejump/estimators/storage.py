@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
-from modejump.data.tables import TableSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMRegressor, Discovery

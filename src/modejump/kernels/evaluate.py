@@ -13,14 +13,13 @@ from modejump.core.compilation import entry, kernel
 from modejump.likelihoods.gaussian.marginal import log_marginal_by
 from modejump.priors.codes import G
 from modejump.priors.compiled import log_model_prior
+from modejump.problem.design import REFINE_BELOW
 
 # A column whose part outside the earlier columns has less than this share of its squared length makes the design
 # rank deficient: the model has posterior probability zero.
 RANK_TOLERANCE = 1e-10
-# Fast paths hand over to the canonical evaluation below this pivot ...
+# Fast paths hand over to the canonical evaluation below this pivot.
 GUARD = 1e-4
-# ... and below this residual share the fit is refined from the columns.
-REFINE_BELOW = 1e-6
 # Residual shares are floored here, the same for every model: sixteen times machine epsilon.
 RESID_FLOOR = 16 * 2.220446049250313e-16
 

@@ -71,8 +71,6 @@ class FeatureProblem:
         Family of the response.
     base_model : Glm
         Response and fit of the base model, for families other than gaussian.
-    digest : str, optional
-        Digest of the rows, where ``x`` and ``y`` hold a sample of them only.
     """
 
     names: tuple[str, ...]
@@ -89,7 +87,6 @@ class FeatureProblem:
     model_prior: ComplexityPrior
     family: Family = resolve_family("gaussian")
     base_model: Glm = no_glm()
-    digest: str | None = None
 
     def glm(self, z: np.ndarray) -> Glm:
         """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
@@ -139,7 +136,6 @@ class FeatureProblem:
             self.model_prior.log_a(self.n),
             int(self.model_prior.spelling == "trees"),
             np.zeros((s, 0)) if shown is None else shown,
-            np.zeros(0, np.int64),
         )
 
     def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:

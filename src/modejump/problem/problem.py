@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.data.rows import LARGE_BYTES, as_if_writable
 from modejump.likelihoods.custom.own import Own, RawTable
 from modejump.likelihoods.families import Family, resolve_family
 from modejump.likelihoods.gaussian.marginal import MarginalTable, make_table
@@ -27,10 +28,8 @@ from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model_prior
 from modejump.problem.design import (
-    LARGE_BYTES,
     Columns,
     Layout,
-    as_if_writable,
     base_matrix,
     gram_matrix,
     project_base,

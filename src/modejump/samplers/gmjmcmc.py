@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -245,7 +245,6 @@ def merged_discovery(
     outcomes: Sequence[Finished],
     seconds: float,
     finished: bool = True,
-    make_laws: Callable[[FeatureProblem, Collected, dict[Feature, np.ndarray]], Laws] = laws_from,
 ) -> Discovery:
     """Renormalised estimates over the distinct models of all chains."""
     collected: Collected = {}
@@ -253,7 +252,7 @@ def merged_discovery(
     for outcome in outcomes:
         collected |= outcome.collected
         alphas |= outcome.alphas
-    laws = make_laws(problem, collected, alphas)
+    laws = laws_from(problem, collected, alphas)
     values = laws.models.log_posterior
     weight = np.exp(values - values[0])
     probability = weight / weight.sum()

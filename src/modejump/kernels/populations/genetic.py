@@ -17,12 +17,12 @@ from modejump.features.nonlinear.operators import (
     projection,
     within_limits,
 )
-from modejump.features.table import covariate, modification, product, truncate
+from modejump.features.table import covariate, modification, product
 from modejump.kernels.chain import close_sojourns, draw_kernel, step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.populations.archive import archive_store
-from modejump.kernels.populations.population import TRIES, admit, relist, vacate
+from modejump.kernels.populations.population import admit, relist, vacate
 from modejump.kernels.state import clear_model
 
 # Why ``evolve`` returned.
@@ -230,22 +230,3 @@ def evolve(data, ch, moves, ar, pool, pop, gen, space, archive, count):
         _next_population(data, ar, pool, pop, gen, space, rng)
         _live(data, ch, moves, pop, gen, archive)
     return DONE
-
-
-@entry
-def rehearse(problem_data, ch, features, columns, pop, genetic, declared):
-    """The next pop by columns of a sample of the rows; its tries are in ``pop.rehearsal``."""
-    pop.rehearsal[0, TRIES] = 0
-    _next_population(problem_data, features, columns, pop, genetic, declared, ch.rng)
-
-
-@entry
-def live(problem_data, chain, settings, population, genetic, collected):
-    """MJMCMC inside a population whose Gram matrix is known from all rows."""
-    _live(problem_data, chain, settings, population, genetic, collected)
-
-
-@entry
-def forget_from(features, count, children):
-    """Forget every feature from a number on, and the children they have."""
-    truncate(features, count, children)

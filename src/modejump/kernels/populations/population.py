@@ -19,9 +19,6 @@ from modejump.problem.design import BASE_TOLERANCE
 EMPTY_WEIGHT = -np.inf
 # A candidate is linearly dependent on the population where less than this share of its squared length is its own.
 DEPENDENCE_TOLERANCE = 1e-8
-# Columns of Population.rehearsal, whose first row holds how many tries there were and how many verdicts are known.
-PLACE, TRIED, VERDICT = 0, 1, 2
-TRIES, KNOWN = 0, 1
 
 
 class Population(NamedTuple):
@@ -41,7 +38,6 @@ class Population(NamedTuple):
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
     # feature's number (S, 1). Nothing, (S, 0), for the library's own families.
     shown: np.ndarray
-    rehearsal: np.ndarray  # one dimension where columns hold all rows; int64 (tries + 1, 3) where they hold a sample
 
 
 @kernel
@@ -161,45 +157,6 @@ def weigh(data, ar, pop, place, f):
 
 @kernel
 def admit(data, ar, pool, pop, place, f):
-    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
-    return _admit_or_guess(data, ar, pool, pop, place, f, pop.rehearsal)
-
-
-@kernel
-def _admit_or_guess(data, ar, pool, pop, place, f, notes):
-    """Where the columns hold a sample of the rows, the verdict is a guess unless it is known, and is written down.
-
-    Numba decides by the dimensions of ``notes`` when it compiles, so that a search in memory has none of this.
-    """
-    if notes.ndim == 1:
-        return _admit_column(data, ar, pool, pop, place, f)
-    else:
-        t = notes[0, TRIES]
-        notes[0, TRIES] = t + 1
-        verdict = np.int64(0)
-        if t < notes[0, KNOWN]:
-            verdict = notes[t + 1, VERDICT]
-            if verdict and not _admit_column(data, ar, pool, pop, place, f):
-                _admit_blindly(data, ar, pop, place, f)
-        elif _admit_column(data, ar, pool, pop, place, f):
-            verdict = np.int64(1)
-        notes[t + 1, PLACE] = place
-        notes[t + 1, TRIED] = f
-        notes[t + 1, VERDICT] = verdict
-        return verdict == 1
-
-
-@kernel
-def _admit_blindly(data, ar, pop, place, f):
-    """Put f into an empty place although its column in the sample is of no use: the sample cannot judge by it."""
-    for r in range(pop.z.shape[1]):
-        pop.z[place, r] = 0.0
-    weigh(data, ar, pop, place, f)
-    pop.feature[place] = f
-
-
-@kernel
-def _admit_column(data, ar, pool, pop, place, f):
     """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
     if not column_at(ar, pool, pop, place, f):
         return False

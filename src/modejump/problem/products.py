@@ -7,7 +7,7 @@ factor stands in for the rows when such fits are refined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,37 +15,23 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
-from modejump.data.moments import Block, Moments, MomentsOf, Overview, OverviewOf, Rows, TrianglesOf, everything
-from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW
-from modejump.problem.design import BASE_TOLERANCE, Columns, Layout
+from modejump.data.moments import Lines, MakeColumns, Moments, MomentsOf, OverviewOf, TriangleOf
+from modejump.data.sources import Rows
+from modejump.problem.design import BASE_TOLERANCE, REFINE_BELOW, Columns, Layout
 from modejump.problem.problem import Problem
-from modejump.samplers.programs import CompiledMoments, loads
 
 # The products tell the residual share of the largest model to about 1e-12: this is near enough to the share at which
 # fits are refined.
 MAYBE_PERFECT = 2.0 * REFINE_BELOW
-# Products of so few columns cost less where the columns are in cache than by calls of BLAS, which wins with more.
-FEW = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """Some rows of a block of values, in an order."""
-
-    order: np.ndarray
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Take them, without a copy where they are all in place."""
-        if len(self.order) == len(values) and (self.order == np.arange(len(values))).all():
-            return values
-        return values[self.order]
+# Directions in which columns of unit length vary less than this are lost in rounding.
+_NO_DIRECTION = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutBase:
     """Columns less their part in the terms that are always in: the last ``len(slopes)`` columns before the response."""
 
-    columns: Callable[[np.ndarray], np.ndarray]
+    columns: MakeColumns
     slopes: np.ndarray  # (fixed, candidates + 1)
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
@@ -66,7 +52,7 @@ class _Base(NamedTuple):
     factor: np.ndarray
 
 
-def streamed_problem(
+def problem_from_rows(
     rows: Rows,
     *,
     terms: Mapping[str, Sequence[int]],
@@ -88,27 +74,13 @@ def streamed_problem(
         The priors.
     """
     layout = Layout.of(terms, always_in)
-    k = len(rows.covariates)
-    order = np.concatenate([layout.order, np.array([*layout.fixed, k], np.int64)])
-    found = rows.reduce(OverviewOf(line_moments(order), order))
-    assert isinstance(found, Overview)
+    order = np.concatenate([layout.order, np.array([*layout.fixed, len(rows.covariates)], np.int64)])
+    found = rows.reduce(OverviewOf(order))
     check_response(found.moments)
     return problem_over(
-        rows, Chosen(order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
-        digest=found.lanes.text,
+        rows, Lines(order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
+        digest=found.digest.text,
     )  # fmt: skip
-
-
-def line_moments(order: np.ndarray) -> Callable[[Block], Moments]:
-    """From a block to the moments of its lines in an order: few by the compiled sums, many by BLAS.
-
-    Parameters
-    ----------
-    order : ndarray of int
-        The lines.
-    """
-    k = len(order)
-    return CompiledMoments(loads(order), everything(k)) if k <= FEW else MomentsOf(Chosen(order), k, everything(k))
 
 
 def check_response(moments: Moments) -> None:
@@ -124,20 +96,22 @@ def check_response(moments: Moments) -> None:
 def lengths(moments: Moments) -> np.ndarray:
     """Length of each column without its mean; 0 where it is constant or not finite."""
     with np.errstate(all="ignore"):
-        total = moments.squares + moments.n * moments.mean**2
-        varies = (total < np.inf) & (moments.squares > BASE_TOLERANCE**2 * total)
-        return np.where(varies, np.sqrt(np.where(varies, moments.squares, 0.0)), 0.0)
+        squares = np.diag(moments.cross)
+        total = squares + moments.n * moments.mean**2
+        varies = (total < np.inf) & (squares > BASE_TOLERANCE**2 * total)
+        return np.where(varies, np.sqrt(np.where(varies, squares, 0.0)), 0.0)
 
 
 def problem_over(
     rows: Rows,
-    columns: Callable[[np.ndarray], np.ndarray],
+    columns: MakeColumns,
     moments: Moments,
     layout: Layout,
     *,
     coef_prior: Any,
     model_prior: Any,
-    digest: str | None = None,
+    digest: str,
+    covariates: Sequence[str] | None = None,
 ) -> Problem:
     """The problem of selection among columns made from the rows.
 
@@ -153,28 +127,29 @@ def problem_over(
         Terms of the candidates, and names of those always in.
     coef_prior, model_prior : str or prior object
         The priors.
-    digest : str, optional
+    digest : str
         Digest of the rows.
+    covariates : sequence of str, optional
+        Covariates that the columns are made from, where they are not all.
     """
     base = _base(moments, len(layout.fixed))
     candidates = len(layout.order)
     outside = np.append(np.arange(candidates), len(moments.mean) - 1)
-    whole = np.sqrt(moments.squares + moments.n * moments.mean**2)[outside]
+    whole = np.sqrt(np.diag(moments.cross) + moments.n * moments.mean**2)[outside]
     project = WithoutBase(columns, base.slopes)
     if len(base.slopes):
         # The columns of the second pass are the candidates and the response, less their part in the base.
-        moments = rows.reduce(MomentsOf(project, candidates + 1, everything(candidates + 1)))
-    length = np.sqrt(moments.squares)
+        moments = rows.reduce(MomentsOf(project), covariates)
+    length = np.sqrt(np.diag(moments.cross))
     scale = np.where(length > BASE_TOLERANCE * whole, length, 0.0)
     if length[-1] <= 1e-12 * whole[-1]:
         raise InputError("the terms that are always in fit y perfectly, so there is nothing left to select.")
-    gram, corr = standardised(moments.cross[0], scale)
+    gram, corr = standardised(moments.cross, scale)
     loading = np.vstack([moments.mean, base.slopes])
     kept = _columns(base, loading[:, :-1], scale[:-1])
     if least_resid(gram, corr) < MAYBE_PERFECT:
         unit = np.where(scale > 0.0, scale, np.inf)
-        every = (np.arange(candidates + 1),)
-        kept = _with_factor(kept, rows.reduce(TrianglesOf(project, moments.mean, unit, every)).factors[0])
+        kept = _with_factor(kept, rows.reduce(TriangleOf(project, moments.mean, unit), covariates).factor)
     return Problem.from_products(
         layout, kept, gram, corr, n=moments.n, rows=moments.rows, base_rss=float(length[-1] ** 2),
         base_coef=loading[:, -1].copy(), coef_prior=coef_prior, model_prior=model_prior, digest=digest,
@@ -190,42 +165,11 @@ def standardised(cross: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.n
     return np.ascontiguousarray(gram[:-1, :-1]), np.ascontiguousarray(gram[:-1, -1])
 
 
-class Factor:
-    """Cholesky factor of a growing list of standardised columns.
-
-    Parameters
-    ----------
-    room : int
-        Most columns.
-    tolerance : float
-        A column of which less than this share of its squared length is its own is not listed.
-    """
-
-    def __init__(self, room: int, tolerance: float) -> None:
-        self.lower = np.zeros((room, room))
-        self.listed: list[int] = []
-        self.tolerance = tolerance
-
-    def extend(self, name: int, products: np.ndarray) -> bool:
-        """List a column by its products with those listed; False where it depends on them."""
-        m = len(self.listed)
-        row = solve_triangular(self.lower[:m, :m], products, lower=True, check_finite=False) if m else np.zeros(0)
-        pivot = 1.0 - row @ row
-        if pivot < self.tolerance:
-            return False
-        self.lower[m, :m], self.lower[m, m] = row, np.sqrt(pivot)
-        self.listed.append(name)
-        return True
-
-
 def least_resid(gram: np.ndarray, corr: np.ndarray) -> float:
-    """Residual share of a model with all columns that do not depend on earlier ones; no model has much less."""
-    factor = Factor(len(corr), RANK_TOLERANCE)
-    for j in np.flatnonzero(np.diag(gram) > 0.0):
-        factor.extend(int(j), gram[j, factor.listed])
-    m = len(factor.listed)
-    solved = solve_triangular(factor.lower[:m, :m], corr[factor.listed], lower=True) if m else np.zeros(0)
-    return float(1.0 - solved @ solved)
+    """Residual share of the model with all columns; no model has much less."""
+    size, direction = np.linalg.eigh(gram)
+    alive = size > _NO_DIRECTION
+    return float(1.0 - np.sum((corr @ direction[:, alive]) ** 2 / size[alive]))
 
 
 def _base(moments: Moments, fixed: int) -> _Base:
@@ -238,26 +182,24 @@ def _base(moments: Moments, fixed: int) -> _Base:
     factor[0] = np.append(root, root * mean)
     if not fixed:
         return _Base(np.zeros((0, k)), factor)
-    cross, scale = moments.cross[0], lengths(moments)
-    length = scale[at]
-    lower = np.linalg.cholesky(_unit_gram(cross[np.ix_(at, at)], length))
+    cross, length = moments.cross, lengths(moments)[at]
+    lower = _base_factor(cross[np.ix_(at, at)], length)
     factor[1:, 1:] = lower.T * length
     right = cross[np.ix_(at, others)] / length[:, None]
     slopes = solve_triangular(lower.T, solve_triangular(lower, right, lower=True)) / length[:, None]
     return _Base(slopes, factor)
 
 
-def _unit_gram(cross: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Gram matrix of the terms always in, of unit length; refused where they are dependent."""
-    factor = Factor(len(length), BASE_TOLERANCE)
-    with np.errstate(all="ignore"):
-        gram = cross / length[:, None] / length
-    for j in range(len(length)):
-        if length[j] == 0.0 or not factor.extend(j, gram[j, :j]):
-            raise InputError(
-                "the terms that are always in are linearly dependent (with the intercept); remove one of them."
-            )
-    return np.asarray(gram)
+def _base_factor(cross: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the terms always in, of unit length; refused where they are dependent."""
+    if (length > 0.0).all():
+        try:
+            lower = np.linalg.cholesky(cross / length[:, None] / length)
+            if (np.diag(lower) ** 2 >= BASE_TOLERANCE).all():
+                return lower
+        except np.linalg.LinAlgError:
+            pass
+    raise InputError("the terms that are always in are linearly dependent (with the intercept); remove one of them.")
 
 
 def _columns(base: _Base, loading: np.ndarray, scale: np.ndarray) -> Columns:
