@@ -8,7 +8,7 @@ from typing import Any
 
 from modejump.core.errors import InputError
 from modejump.data.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
-from modejump.data.sources import ChunkSource
+from modejump.data.sources import Source
 
 # Parquet files with more numbers than this are read in chunks.
 IN_MEMORY = 2**30
@@ -23,7 +23,7 @@ def is_large(path: Path) -> bool:
 
 def chunked_source(
     path: Path, drop: Sequence[str], *, asked: bool, barred: dict[str, Any], family: str
-) -> ChunkSource | None:
+) -> Source | None:
     """The table of a fit as a source of chunks; None where it is to be read whole.
 
     Parameters
@@ -62,14 +62,14 @@ def chunked_source(
     return scan_parquet(path, columns=[name for name in every if name not in drop]) if drop else source
 
 
-def fit_chunks(estimator: Any, source: ChunkSource, target: str | None, weights: str | None) -> str:
+def fit_chunks(estimator: Any, source: Source, target: str | None, weights: str | None) -> str:
     """Fit to a source of chunks; returns the name of the response.
 
     Parameters
     ----------
     estimator : BGLMRegressor or BGNLMRegressor
         What to fit.
-    source : ChunkSource
+    source : Source
         The table.
     target, weights : str, optional
         Columns of the response and of case weights.

@@ -20,7 +20,7 @@ from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
 from modejump.data.formulas import columns_named
-from modejump.data.sources import ChunkSource
+from modejump.data.sources import Source
 from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
@@ -158,7 +158,7 @@ def _run(asked: FitOptions, chunks: bool) -> Run | None:
     return Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
 
 
-def _source(asked: FitOptions) -> ChunkSource | None:
+def _source(asked: FitOptions) -> Source | None:
     """The table as a source of chunks, where it is large or chunks are asked for."""
     barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
     return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)

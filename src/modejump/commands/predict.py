@@ -12,9 +12,8 @@ import pandas as pd
 from modejump.commands.chunked import is_large
 from modejump.commands.files import need_columns, read_table, write_csv
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.chunks import frames
 from modejump.data.parquet import scan_parquet
-from modejump.data.sources import ChunkSource
+from modejump.data.sources import Source
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.storage import load
 
@@ -48,13 +47,13 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
 
 
 def _predict_chunks(
-    estimator: Any, source: ChunkSource, interval: float | None, kind: str, offset: str | None, out: Path | None
+    estimator: Any, source: Source, interval: float | None, kind: str, offset: str | None, out: Path | None
 ) -> None:
     """Predict a large table chunk by chunk; what is written appears under its name when it is whole."""
     known = estimator.offset_
     if offset is not None or known is not None:
         raise InputError("an offset does not go with tables that are read in chunks; split the table first.")
-    parts = (_table(estimator, frame, interval, kind, {}) for frame in frames(source, estimator.table_.variables))
+    parts = (_table(estimator, frame, interval, kind, {}) for frame in source.frames(estimator.table_.variables))
     if out is None:
         for i, part in enumerate(parts):
             sys.stdout.write(part.to_csv(index=False, header=i == 0))

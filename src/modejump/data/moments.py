@@ -17,7 +17,7 @@ from modejump.data.digest import Digest
 # Bytes of the columns held at a time while moments are summed: they stay in the processor's cache.
 BLOCK_BYTES = 2**20
 # Shorter columns would cost more in calls than in arithmetic.
-LEAST_ROWS = 4096
+LEAST_ROWS = 8192
 
 # From values of shape (covariates and response, m) to columns of shape (k, m).
 MakeColumns = Callable[[np.ndarray], np.ndarray]
@@ -178,7 +178,7 @@ class Sample:
         """The sample of one block, by a stream of its own: it depends on the seed and the chunk alone."""
         ticket = np.asarray(np.random.default_rng([seed, block.number]).random(block.values.shape[1]))
         chosen = _smallest(ticket, size)
-        rows = block.values[:, chosen]
+        rows = block.values.take(chosen, axis=1)
         if block.weight is not None:
             rows = np.vstack([rows, block.weight[chosen]])
         return cls(size, ticket[chosen], rows)
@@ -187,12 +187,14 @@ class Sample:
         """The sample of the rows of both."""
         ticket, rows = np.concatenate([self.ticket, other.ticket]), np.hstack([self.rows, other.rows])
         chosen = _smallest(ticket, self.size)
-        return Sample(self.size, np.asarray(ticket[chosen]), rows[:, chosen])
+        return Sample(self.size, np.asarray(ticket[chosen]), rows.take(chosen, axis=1))
 
 
 def _smallest(ticket: np.ndarray, size: int) -> np.ndarray:
-    """Where the smallest numbers are, in no order."""
-    return np.argpartition(ticket, size)[:size] if len(ticket) > size else np.arange(len(ticket))
+    """Where the smallest numbers are."""
+    if len(ticket) <= size:
+        return np.arange(len(ticket))
+    return np.flatnonzero(ticket <= np.partition(ticket, size - 1)[size - 1])[:size]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from modejump.core.errors import InputError
 from modejump.data.moments import Block, Summary
@@ -59,7 +60,8 @@ class Source:
         """
         found: S | None = None
         waiting: deque[Future[S | None]] = deque()
-        with ThreadPoolExecutor(workers) as pool:
+        # One thread of BLAS in each of ours: more would wait for each other.
+        with ThreadPoolExecutor(workers) as pool, threadpool_limits(1, user_api="blas"):
             for number, values in enumerate(self.chunks(columns)):
                 waiting.append(pool.submit(summarise, values, number))
                 if len(waiting) > workers:

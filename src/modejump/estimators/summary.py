@@ -212,6 +212,8 @@ def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> 
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
+        if result.library:
+            more = [("library", f"{_plural(result.library, 'feature')}, found by GMJMCMC on a sample of the rows")]
     own = isinstance(problem.family, Own)
     g = problem.data.par[0] if problem.coef_prior.name == "g" else None
     return (

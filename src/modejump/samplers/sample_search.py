@@ -131,6 +131,7 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     """
     budget = plan.budget or Budget()
     search_seed, sampling_seed = fresh_sequence(plan.seed).spawn(2)
+    _prime(sampled.problem)
     begun = time.perf_counter()
     outcomes = _searched(sampled.problem, search_seed.spawn(plan.chains), budget, _later(context, 0.0, SEARCH_SHARE))
     collected: Collected = {}
@@ -154,12 +155,17 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     )
 
 
+def _prime(problem: FeatureProblem) -> None:
+    """Compile, or load from the cache, before any clock runs."""
+    prime_search(problem)
+    build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
+
+
 def _searched(
     problem: FeatureProblem, seeds: Sequence[np.random.SeedSequence], budget: Budget, context: Context
 ) -> list[Finished]:
     """Chains of GMJMCMC on the sample."""
     steps = DEFAULT_POPULATIONS * STEPS if budget.warmup is None else int(budget.warmup)
-    prime_search(problem)
     context.executor.open(problem)
     context.executor.prime(prime_search)
     outcomes = Search(
