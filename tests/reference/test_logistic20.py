@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import read_regression
+from conftest import read_large, split
 
-from modejump.kernels.store import COUNT
 from modejump.kernels.traverse import new_tally
 from modejump.kernels.traverse_glm import traverse_glm
 from modejump.likelihoods.glm.newton import new_glm_work
@@ -27,8 +26,8 @@ CLOSE = 1e-8
 
 
 @pytest.fixture(scope="module")
-def problem(shared: Path) -> Problem:
-    table = read_regression(shared / "data" / "logistic20.csv")
+def problem() -> Problem:
+    table = split(read_large("logistic20"))
     prior = BernoulliPrior(EXACT["inclusion_prior"])
     return Problem.build(table.X, table.y, family="binomial", coef_prior="bic", model_prior=prior)
 

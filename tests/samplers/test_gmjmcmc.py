@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import genetic_twin as twin
 import numpy as np
 import pytest
-from conftest import read_frame
 from feature_cases import feature_of, trees
 from scipy.optimize import least_squares
 
 from modejump.core.errors import InputError
+from modejump.experiments import load_exoplanets
 from modejump.features import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -405,9 +404,9 @@ PERIOD, STAR_MASS, STAR_RADIUS = "PeriodDays", "HostStarMassSlrMass", "HostStarR
 RADIUS, DENSITY = "RadiusJpt", "PlanetaryDensJpt"
 
 
-def exoplanets(shared: Path, target: str, coef_prior: Any, model_prior: ComplexityPrior) -> dict[Feature, float]:
+def exoplanets(target: str, coef_prior: Any, model_prior: ComplexityPrior) -> dict[Feature, float]:
     """Renormalised probabilities after sixteen chains of 400 populations."""
-    frame = read_frame(shared / "data" / "exoplanets.csv")
+    frame = load_exoplanets()
     covariates, y = frame.drop(columns=target), frame[target].to_numpy(float)
     problem = feature_problem(
         covariates.to_numpy(float),
@@ -421,18 +420,18 @@ def exoplanets(shared: Path, target: str, coef_prior: Any, model_prior: Complexi
     return probabilities(search(problem, y, 400, 16, workers=2))
 
 
-def test_orbits_of_exoplanets_have_their_known_probabilities(shared: Path) -> None:
-    found = exoplanets(shared, "SemiMajorAxisAU", KnownVariance(1.0), ComplexityPrior("1/n"))
+def test_orbits_of_exoplanets_have_their_known_probabilities() -> None:
+    found = exoplanets("SemiMajorAxisAU", KnownVariance(1.0), ComplexityPrior("1/n"))
     assert found[F(f"troot({PERIOD}*{PERIOD}*{STAR_MASS})")] == pytest.approx(0.564, abs=0.02)
     assert found[F(f"troot({PERIOD}*{PERIOD}*{STAR_RADIUS})")] == pytest.approx(0.429, abs=0.02)
 
 
-def test_masses_of_exoplanets_have_their_known_probabilities(shared: Path) -> None:
-    found = exoplanets(shared, "PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
+def test_masses_of_exoplanets_have_their_known_probabilities() -> None:
+    found = exoplanets("PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
     assert found[F(f"{RADIUS}*{RADIUS}*{RADIUS}*{DENSITY}")] == pytest.approx(0.582, abs=0.03)
     assert found[F(f"to35({RADIUS})*{DENSITY}")] == pytest.approx(0.305, abs=0.03)
 
 
-def test_the_mass_law_is_found_with_unknown_variance(shared: Path) -> None:
-    found = exoplanets(shared, "PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2"))
+def test_the_mass_law_is_found_with_unknown_variance() -> None:
+    found = exoplanets("PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2"))
     assert found[F(f"{RADIUS}*{RADIUS}*{RADIUS}*{DENSITY}")] > 0.95

@@ -21,7 +21,7 @@ from modejump.commands.demo import check_plot
 from modejump.commands.files import read_table
 from modejump.core.errors import InputError
 from modejump.core.progress import reporter
-from modejump.experiments import accuracy, classification, effort
+from modejump.experiments import accuracy, classification, effort, load_exoplanets
 from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, SPELLINGS, Planets, default_spelling
 from modejump.experiments.reproduce import Trial, reproduce
 
@@ -114,7 +114,8 @@ def _planets(asked: ReproduceOptions, runs: int, jobs: int) -> None:
     threads = _numbers("threads", asked.threads, int, "whole numbers of at least 1") or list(design.threads)
     budget = asked.budget or "paper"
     effort.Effort.parse(budget, design.distinct)
-    planets = Planets.simulate() if asked.data is None else Planets.observed(read_table(asked.data), str(asked.data))
+    frame = load_exoplanets() if asked.data is None else read_table(asked.data)
+    planets = Planets.observed(frame, str(asked.data))
     trial = Trial(
         asked.experiment,
         protocol,
@@ -149,10 +150,7 @@ def print_rows(rows: Sequence[dict[str, Any]], trial: Trial, console: Console) -
         f"Protocol {trial.protocol}, {trial.spelling} prior, budget {trial.budget}, seed {trial.seed}; T threads make "
         "up a run."
     )
-    if trial.planets.simulated:
-        say += " The planets are simulated, so no published figures are compared; give --data for the catalogue."
-    else:
-        say += " Published figures stand in parentheses; the last row is what the exact posterior detects."
+    say += " Published figures stand in parentheses; the last row is what the exact posterior detects."
     console.print(Padding(Text(say), (1, 1)))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("algorithm", no_wrap=True)
