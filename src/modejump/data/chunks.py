@@ -14,7 +14,7 @@ from modejump.data.moments import Rows
 from modejump.data.sources import ChunkSource, is_dask
 from modejump.data.tables import ColumnSpec, TableSpec, read_groups
 from modejump.estimators.job import Job
-from modejump.likelihoods.families import Family
+from modejump.likelihoods import Family
 from modejump.samplers.budget import Budget
 
 
@@ -60,7 +60,7 @@ def open_rows(
 
 def refuse_family(family: Family) -> None:
     """Only Gaussian responses are summed up by products of columns."""
-    if family.name != "gaussian":
+    if not family.conjugate:
         raise InputError(
             "rows that are read in chunks need family 'gaussian', whose models are fitted from sums; for "
             f"{family.name!r} read the table into memory, or a sample of its rows."

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
-from sklearn.utils import Tags
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.core.errors import InputError, ModejumpWarning
@@ -21,10 +21,10 @@ from modejump.data.sources import is_source
 from modejump.data.tables import read_labels, read_response
 from modejump.estimators import options
 from modejump.estimators.job import Desk, Job
+from modejump.likelihoods import FAMILIES, Family
 from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.families import Family
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import NewRows
+from modejump.posterior.prediction.distribution import NewRows
 from modejump.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ class PosteriorEstimator(BaseEstimator):
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        family = self.problem_.family
-        if isinstance(family, Own):
-            return f"any, under {family!r}"
-        return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
+        return self.problem_.family.words
 
     def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
         """Predictive mean of the response."""
@@ -262,14 +259,13 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def _explained(self, mean: np.ndarray, X: Any, y: Any, sample_weight: Any) -> float:
         if is_source(X):
             y, sample_weight = column(X, y), None if sample_weight is None else column(X, sample_weight)
-        power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
-        if power is None:
-            return float(r2_score(y, mean, sample_weight=sample_weight))
-        return float(d2_tweedie_score(y, mean, sample_weight=sample_weight, power=power))
+        check_consistent_length(y, mean, sample_weight)
+        weights = None if sample_weight is None else column_or_1d(sample_weight)
+        return self.problem_.family.explained(np.asarray(column_or_1d(y), dtype=np.float64), mean, weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        tags.target_tags.positive_only = getattr(FAMILIES.get(self.family), "response", "") in ("count", "amount")
         return tags
 
 

@@ -23,8 +23,7 @@ from modejump.estimators.job import Job
 from modejump.likelihoods.custom.own import Own
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import NewRows, new_rows
-from modejump.priors.coefficients import Jeffreys
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.problem.design import in_place
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
@@ -37,13 +36,6 @@ from modejump.samplers.mjmcmc import mjmcmc
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
-# Why a model may have no estimate though it fits, and what to do instead.
-_JEFFREYS = "coef_prior='jeffreys' weighs such models too"
-_PERFECT = {
-    "binomial": ("separate the classes", _JEFFREYS),
-    "poisson": ("tell counts of 0 from others for certain", _JEFFREYS),
-    "gamma": ("fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y"),
-}
 
 
 class Selection(PosteriorEstimator):
@@ -103,7 +95,7 @@ class Selection(PosteriorEstimator):
         family = self._read_family()
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
-        spec, design, response = learn_formula(formula, data, labels=family.name == "binomial")
+        spec, design, response = learn_formula(formula, data, labels=family.response == "class")
         self.feature_names_in_ = np.array(spec.variables, dtype=object)
         self.n_features_in_ = len(spec.variables)
         return self._fit_design(spec, design, response, sample_weight, offset)
@@ -118,7 +110,7 @@ class Selection(PosteriorEstimator):
         always_in = self._names_always_in(spec)
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        if not isinstance(family, Own):
+        if not family.custom:
             design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         fitted = options.rows_fitted(family, len(response))
         names = {} if offset is None else {"offset": name_of(offset, "offset")}
@@ -262,10 +254,10 @@ class Selection(PosteriorEstimator):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equations import latex, mean_latex
+        from modejump.estimators.equations import latex
 
         check_is_fitted(self, "posterior_")
-        left = mean_latex(self.problem_.family, r"\hat{y}")
+        left = self.problem_.family.latex(r"\hat{y}")
         return latex(*self._equation(kind), self.table_.design_names, digits, left)
 
     def to_sympy(self, kind: str = "best") -> Any:
@@ -408,8 +400,8 @@ def _warn_dead(problem: Problem, stacklevel: int) -> None:
 def _warn_without_estimate(posterior: Posterior, stacklevel: int) -> None:
     """A term that predicts perfectly has probability zero, which nobody would guess."""
     problem = posterior.problem
-    perfect = problem.family.name == "gamma"
-    if problem.family.name not in _PERFECT or (isinstance(problem.coef_prior, Jeffreys) and not perfect):
+    family = problem.family
+    if family.perfect is None or (problem.coef_prior.survives_separation and not family.bounded):
         return
     probability, data = posterior.inclusion["probability"], problem.data
     telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)
@@ -418,7 +410,7 @@ def _warn_without_estimate(posterior: Posterior, stacklevel: int) -> None:
     alone = [problem.names[j] for j in never if problem.names[j] not in dead]
     found = [name for name in alone if posterior.log_marginal_likelihood([name]) == -np.inf]
     if found:
-        why, instead = _PERFECT[problem.family.name]
+        why, instead = family.perfect
         warnings.warn(
             f"models with {options.name_some(found)} have no maximum likelihood estimate, because they {why}, so their "
             f"inclusion probability is 0 however well they predict; {instead}.",

@@ -25,7 +25,7 @@ from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import Own, StoredLikelihood
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import NewRows, new_rows
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import fingerprints
 from modejump.problem.problem import Problem
@@ -98,7 +98,7 @@ class Discovery(PosteriorEstimator):
         response = self._read_y(y, weights, known, len(design))
         budget, chains = options.check_budget(self.budget), options.check_chains(self.chains, CHAINS)
         workers, seed = options.count_workers(self.n_jobs), options.draw_seed(self.random_state)
-        if not isinstance(family, Own):
+        if not family.custom:
             design = np.ascontiguousarray(design)
             design, response, weights, known = merge_rows_with_offset(design, response, weights, known)
         _check_size(response, weights)
@@ -158,7 +158,7 @@ class Discovery(PosteriorEstimator):
         self.laws_ = found.laws
         self._prior, self._space = problem.model_prior, problem.space
         self._transforms = tuple(t.name for t in problem.transforms)
-        identity = None if isinstance(problem.family, Own) else fingerprints(problem)
+        identity = None if problem.family.custom else fingerprints(problem)
         self._keep(job, Posterior(found.laws.problem, found.result, identity=identity), stacklevel)
         return self
 
@@ -281,13 +281,13 @@ class Discovery(PosteriorEstimator):
         features, models : int
             How many of each to list.
         """
-        from modejump.estimators.equations import mean_text, plain_sum
+        from modejump.estimators.equations import plain_sum
         from modejump.estimators.summary import describe_prior, summarise_laws
 
         texts = [feature.text for feature in self.laws_.features]
         equation = ""
-        if not isinstance(self.problem_.family, Own):
-            left = mean_text(self.problem_.family, self._event())
+        if not self.problem_.family.custom:
+            left = self.problem_.family.text(self._event())
             equation = f"{left} = {plain_sum(*self._equation('best'), texts)}"
         return summarise_laws(
             self._fitted,
@@ -314,13 +314,13 @@ class Discovery(PosteriorEstimator):
         digits : int
             Significant digits of the coefficients.
         """
-        from modejump.estimators.equations import latex_sum, mean_latex
+        from modejump.estimators.equations import latex_sum
         from modejump.features.nonlinear.printing import escape_latex, to_latex
 
         intercept, coef = self._equation(kind)
         symbols = [to_latex(feature, self.laws_.alphas, digits) for feature in self.laws_.features]
         left = r"\hat{y}" if self.target_ == "y" else rf"\widehat{{\mathrm{{{escape_latex(self.target_)}}}}}"
-        return f"{mean_latex(self.problem_.family, left)} = {latex_sum(intercept, coef, symbols, digits)}"
+        return f"{self.problem_.family.latex(left)} = {latex_sum(intercept, coef, symbols, digits)}"
 
     def to_sympy(self, kind: str = "best") -> Any:
         """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.

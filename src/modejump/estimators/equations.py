@@ -10,54 +10,6 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.printing import escape_latex, latex_number
-from modejump.likelihoods.families import Family
-
-# What stands before the mean in a linear predictor; the inverse link has it below a line instead.
-_LATEX_LINKS = {
-    "logit": r"\operatorname{logit} ",
-    "probit": r"\Phi^{-1} ",
-    "cloglog": r"\operatorname{cloglog} ",
-    "log": r"\log ",
-}
-
-
-def mean_latex(family: Family, mean: str) -> str:
-    r"""The left side of an equation for the linear predictor.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    mean : str
-        The mean, in LaTeX.
-
-    Examples
-    --------
-    >>> print(mean_latex(Family("poisson", "log"), r"\hat{y}"))
-    \log \hat{y}
-    """
-    return rf"1 / {mean}" if family.link == "inverse" else _LATEX_LINKS.get(family.link, "") + mean
-
-
-def mean_text(family: Family, response: str) -> str:
-    """The same as plain text.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    response : str
-        Its name, or for classes the event.
-
-    Examples
-    --------
-    >>> mean_text(Family("gamma", "inverse"), "y"), mean_text(Family("binomial", "probit"), "y = 1")
-    ('1/E(y)', 'probit P(y = 1)')
-    """
-    if family.name == "gaussian":
-        return response
-    mean = f"P({response})" if family.name == "binomial" else f"E({response})"
-    return f"1/{mean}" if family.link == "inverse" else f"{family.link} {mean}"
 
 
 def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int = 4, left: str = r"\hat{y}") -> str:

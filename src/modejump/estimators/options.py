@@ -15,10 +15,11 @@ from modejump.core.errors import InputError, ModejumpWarning
 from modejump.data.tables import column_name, response_values
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
+from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.custom.own import Own, StoredLikelihood
-from modejump.likelihoods.families import LINKS, Family, resolve_family
+from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.priors.complexity import ComplexityPrior
+from modejump.problem.checks import checked_offset, checked_weights
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
 
@@ -45,19 +46,19 @@ def read_family(family: Any, link: Any) -> Family:
             f"the model was read from a file, which holds no functions; set family to the likelihood, {family!r}, "
             "before fitting again."
         )
-    if isinstance(family, Own):
+    if isinstance(family, Family) and family.custom:
         if link is not None:
             raise InputError(
                 f"link {link!r} does not go with a likelihood of your own, which has none; leave link out."
             )
         return family
-    if family == "binomial":
+    if isinstance(family, str) and family in FAMILIES and FAMILIES[family].response == "class":
         raise InputError(
-            "family 'binomial' is for classes, and this estimator predicts numbers; use BGLMClassifier or "
+            f"family {family!r} is for classes, and this estimator predicts numbers; use BGLMClassifier or "
             "BGNLMClassifier."
         )
-    if not isinstance(family, str) or family not in LINKS:
-        names = ", ".join(repr(name) for name in LINKS if name != "binomial")
+    if not isinstance(family, str) or family not in FAMILIES:
+        names = ", ".join(repr(name) for name, known in FAMILIES.items() if known.response != "class")
         raise InputError(
             f"family {family!r} does not exist; choose one of {names}, or give an OwnLikelihood or a BatchLikelihood."
         )
@@ -79,26 +80,8 @@ def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
     """The known part of the linear predictor as numbers, one for each row of X."""
     if offset is None:
         return None
-    if family.name == "gaussian":
-        raise InputError("an offset is for families other than gaussian; take it from y instead.")
-    values = response_values(offset)
-    if values.shape != (rows,):
-        raise InputError(f"offset has shape {values.shape} but X has {rows} rows; give one number for each row.")
-    numbers = _real_numbers(values, "offset")
-    if not np.isfinite(numbers).all():
-        row = int(np.argmax(~np.isfinite(numbers)))
-        raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
-    return numbers
-
-
-def _real_numbers(values: np.ndarray, what: str) -> np.ndarray:
-    """Offsets or weights as floats."""
-    try:
-        if values.dtype.kind == "c":
-            raise TypeError
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
+    family.check_rows(None, offset)
+    return checked_offset(response_values(offset), rows)
 
 
 def rows_fitted(family: Family, rows: int) -> int:
@@ -113,7 +96,7 @@ def rows_fitted(family: Family, rows: int) -> int:
     """
     if isinstance(family, BatchLikelihood):
         return int(AUTO_FITS / 2**AUTO_SCORED)
-    return 0 if family.name == "gaussian" else rows
+    return 0 if family.conjugate else rows
 
 
 def choose_algorithm(algorithm: Any, terms: int, budget: Any, rows: int = 0) -> str:
@@ -289,18 +272,7 @@ def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     """Case weights as numbers, with a warning where they look like something else."""
     if sample_weight is None:
         return None
-    values = response_values(sample_weight)
-    if values.shape != (rows,):
-        raise InputError(f"sample_weight has shape {values.shape} but X has {rows} rows; give one weight for each row.")
-    weights = _real_numbers(values, "sample_weight")
-    if not np.isfinite(weights).all():
-        row = int(np.argmax(~np.isfinite(weights)))
-        raise InputError(f"sample_weight is NaN or infinite in row {row} (counting from 0); give finite weights.")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
-    if not weights.any():
-        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
+    weights = checked_weights(response_values(sample_weight), rows)
     total = weights.sum()
     if (weights % 1 != 0).any() and abs(total - rows) > 0.01 * rows:
         warnings.warn(

@@ -38,7 +38,6 @@ from modejump.estimators.storage import (
     need_transforms,
 )
 from modejump.features.nonlinear.space import Space
-from modejump.likelihoods.custom.own import Own
 from modejump.priors.coefficients import coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
@@ -140,7 +139,7 @@ class Run(Desk):
     def _fit(self, estimator: Any, work: Any) -> Any:
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"a run fits modejump's estimators; got {type(estimator).__name__}.")
-        if isinstance(getattr(estimator, "family", None), Own):
+        if getattr(getattr(estimator, "family", None), "custom", False):
             raise InputError(
                 "a run directory holds no functions, so a likelihood of your own cannot be resumed from it; fit the "
                 "estimator without one, and save it."

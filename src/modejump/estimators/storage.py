@@ -20,7 +20,6 @@ from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
-from modejump.likelihoods.custom.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import load_run, save_run
 from modejump.priors.complexity import ComplexityPrior
@@ -76,7 +75,7 @@ def save(estimator: Any, path: Path) -> Path:
 
 def _family_text(family: Any) -> str:
     """The family by name; files hold no functions."""
-    return repr(family) if isinstance(family, Own) else str(family)
+    return repr(family) if getattr(family, "custom", False) else str(family)
 
 
 def classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
@@ -141,7 +140,7 @@ def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstima
     budget = params.pop("budget")
     params["budget"] = None if budget is None else Budget(**budget)
     params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
-    if isinstance(posterior.problem.family, Own):
+    if posterior.problem.family.custom:
         params["family"] = posterior.problem.family
     spec = TABLES[stored["table"]["kind"]].from_dict(stored["table"])
     estimator: PosteriorEstimator

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from modejump.likelihoods.custom.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.problem.problem import Problem
 from modejump.samplers.result import SamplerResult
@@ -243,8 +242,8 @@ def _facts(posterior: Posterior, response: str) -> tuple[tuple[str, str], ...]:
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
-    own = isinstance(problem.family, Own)
-    g = problem.data.par[0] if problem.coef_prior.name == "g" else None
+    own = problem.family.custom
+    g = problem.data.coef_prior.par[0] if problem.coef_prior.name == "g" else None
     return (
         ("data", data),
         *([("response", response)] if response else []),

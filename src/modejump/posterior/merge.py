@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_probabilities, single_model
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.laplace import LaplaceFits, picked_fits
@@ -58,12 +57,12 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
 
 def _rows_held(problem: Problem) -> int:
     """Rows that a problem has in memory, whatever for."""
-    return len(problem.data.columns.x) + len(problem.data.glm.y)
+    return len(problem.data.columns.x) + problem.data.glm.rows
 
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
     """Raise InputError where two posteriors are not of the same problem, and say what differs."""
-    if OWN in (ours.problem.family.code, theirs.problem.family.code):
+    if ours.problem.family.custom or theirs.problem.family.custom:
         raise InputError("runs under a likelihood of your own are not merged: nobody can tell whether it is the same.")
     if ours.fingerprints is None or theirs.fingerprints is None:
         raise InputError(

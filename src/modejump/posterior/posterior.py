@@ -13,7 +13,6 @@ import pandas as pd
 from modejump.core.errors import InputError
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
@@ -31,8 +30,7 @@ from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.result import SamplerResult
 
 if TYPE_CHECKING:
-    from modejump.posterior.prediction.gaussian import Predictor
-    from modejump.posterior.prediction.glm import GlmPredictor
+    from modejump.posterior.prediction.distribution import PredictiveDistribution
     from modejump.posterior.verdict import Verdict
 
 KINDS = ("bma", "best", "median")
@@ -66,7 +64,7 @@ class Posterior:
         the likelihood is a function of the user's own."""
         if self.identity is not None:
             return self.identity
-        if self.problem.family.code == OWN or (self.problem.observed is None and self.problem.digest is None):
+        if self.problem.family.custom or (self.problem.observed is None and self.problem.digest is None):
             return None
         return fingerprints(self.problem)
 
@@ -231,7 +229,7 @@ class Posterior:
         """
         members = self.problem.index_of(features)
         stored = self._stored(members)
-        if self.problem.family.name != "gaussian":
+        if not self.problem.family.conjugate:
             if stored is None and members:
                 stored = generalised_marginal(self.problem, members)
             return 0.0 if stored is None else stored
@@ -239,9 +237,8 @@ class Posterior:
         if resid < 0.0:
             return float("-inf")
         data = self.problem.data
-        return float(
-            log_marginal(data.code, data.par, data.n, data.base, len(model_columns(self.problem, members)), resid)
-        )
+        k = len(model_columns(self.problem, members))
+        return float(log_marginal(data.coef_prior, data.n, data.base, k, resid))
 
     def _stored(self, members: list[int]) -> float | None:
         """Residual share or log marginal likelihood saved with the run.
@@ -280,10 +277,10 @@ class Posterior:
         return dict(self.kept or {})
 
     @cached_property
-    def _predictors(self) -> dict[str, Predictor | GlmPredictor]:
+    def _predictors(self) -> dict[str, PredictiveDistribution]:
         return {}
 
-    def predictor(self, kind: str = "bma") -> Predictor | GlmPredictor:
+    def predictor(self, kind: str = "bma") -> PredictiveDistribution:
         """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model.
 
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
@@ -293,8 +290,8 @@ class Posterior:
         from modejump.posterior.prediction.glm import GlmPredictor
 
         if kind not in self._predictors:
-            gaussian = self.problem.family.name == "gaussian"
-            self._predictors[kind] = Predictor.build(self, kind) if gaussian else GlmPredictor.build(self, kind)
+            made = Predictor if self.problem.family.conjugate else GlmPredictor
+            self._predictors[kind] = made(self.problem, self.kept_models(kind), kind)
         return self._predictors[kind]
 
     @cached_property

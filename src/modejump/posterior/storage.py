@@ -25,21 +25,16 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.likelihoods import make_table
+from modejump.likelihoods import resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import KeptModels, members_of, model_columns
 from modejump.posterior.posterior import KINDS, Posterior
-from modejump.posterior.prediction.gaussian import base_factor
-from modejump.posterior.prediction.glm import generalised_base_factor
+from modejump.posterior.prediction.distribution import base_factor
 from modejump.posterior.prediction.laplace import LaplaceFits
 from modejump.posterior.stored_arrays import check_about, check_arrays
-from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import ModelPrior, model_prior_from_dict
-from modejump.problem.problem import Columns, Problem, ProblemData, term_keys
+from modejump.problem.problem import Columns, Problem, ProblemData, problem_data
 from modejump.runtime.checkpoints import read_arrays
 from modejump.samplers.result import ModelTable, SamplerResult
 
@@ -53,7 +48,7 @@ STORED_MODELS = 1_000_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
 # Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_OTHER_DATA = ("gram", "rank", "table", "prior", "columns", "glm")
+_OTHER_DATA = ("gram", "rank", "coef_prior", "max_cols", "prior", "columns", "glm")
 _PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in _OTHER_DATA)
 
 
@@ -129,7 +124,7 @@ def _about(posterior: Posterior) -> dict[str, Any]:
     cut_shared = cut[result.models.chains[STORED_MODELS:] >= 2]
     return {
         "format": FORMAT,
-        "format_version": _GAUSSIAN_VERSION if _is_gaussian(problem) else FORMAT_VERSION,
+        "format_version": _GAUSSIAN_VERSION if problem.family.conjugate else FORMAT_VERSION,
         "modejump_version": _package_version(),
         "problem": {
             "names": list(problem.names),
@@ -138,7 +133,7 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "family": problem.family.name,
             "link": problem.family.link,
             # Files hold no functions: of a likelihood of the user's own they know the name.
-            **({"likelihood": repr(problem.family)} if problem.family.code == OWN else {}),
+            **({"likelihood": repr(problem.family)} if problem.family.custom else {}),
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
@@ -186,7 +181,7 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
     """The arrays of a run: models, chains, and the sufficient statistics of the data."""
     problem, result = posterior.problem, posterior.result
     data, columns = problem.data, problem.data.columns
-    own = problem.family.code == OWN
+    own = problem.family.custom
     # A likelihood of the user's own predicts nothing.
     kept = {} if own else _kept_kinds(posterior)
     stored = _stored_columns(problem, kept)
@@ -195,7 +190,7 @@ def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
         "loading": columns.loading,
         "scale": columns.scale,
         "base_coef": problem.base_coef,
-        "base_factor": np.eye(data.base) if own else _factor_of_base(problem),
+        "base_factor": np.eye(data.base) if own else base_factor(problem),
         "parent_start": data.prior.parent_start,
         "parent_index": data.prior.parent_index,
         "gram_columns": stored,
@@ -225,18 +220,9 @@ def _kept_kinds(posterior: Posterior) -> dict[str, KeptModels]:
         return kept
 
 
-def _factor_of_base(problem: Problem) -> np.ndarray:
-    """What stands in for the rows of the base's columns."""
-    return base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem)
-
-
-def _is_gaussian(problem: Problem) -> bool:
-    return problem.family.name == "gaussian"
-
-
 def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndarray:
     """Columns whose products are stored: all, or where there are very many those that prediction uses."""
-    if not _is_gaussian(problem):
+    if not problem.family.conjugate:
         return np.zeros(0, np.int64)
     if problem.n_columns <= WHOLE_GRAM:
         # A run that was itself read from a file may know some columns only.
@@ -263,7 +249,7 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
         problem = _problem(about["problem"], arrays)
         result = _result(about["result"], arrays)
         kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
-        kept = {} if problem.family.code == OWN else {kind: _kept(problem, arrays, kind) for kind in kinds}
+        kept = {} if problem.family.custom else {kind: _kept(problem, arrays, kind) for kind in kinds}
         identity = about.get("fingerprint")
         identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
         return Posterior(problem, result, kept, identity), dict(about["extra"])
@@ -277,7 +263,7 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
 def _kept(problem: Problem, arrays: Mapping[str, np.ndarray], kind: str) -> KeptModels:
     """The models behind a kind of prediction."""
     words, weight, resid, mass = (arrays[f"{kind}_{field}"] for field in ("words", "weight", "resid", "mass"))
-    fits = None if _is_gaussian(problem) else LaplaceFits(**_with_prefix(arrays, f"{kind}_fits_"))
+    fits = None if problem.family.conjugate else LaplaceFits(**_with_prefix(arrays, f"{kind}_fits_"))
     return KeptModels(words, weight, resid, float(mass), fits)
 
 
@@ -315,8 +301,6 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
     compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=always_in)
     plain = {name: arrays[f"data_{name}"] for name in _PLAIN_DATA}
     values: dict[str, Any] = {name: a.item() if a.ndim == 0 else a for name, a in plain.items()}
-    if values["code"] != coef_prior.code:
-        raise ValueError("arrays of another prior")
     p, base = len(arrays["scale"]), values["base"]
     stored = arrays["gram_columns"]
     block = np.zeros((len(stored), len(stored)))
@@ -338,11 +322,10 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
         if "likelihood" in about
         else resolve_family(about.get("family", "gaussian"), about.get("link"))
     )
-    # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
-    code = coef_prior.code if family.name == "gaussian" else codes.BIC
-    table = make_table(code, values["par"], values["n"], base, values["max_cols"])
-    glm = no_glm() if family.name == "gaussian" else _rowless(family, base)
-    data = ProblemData(gram=gram, rank=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
+    data = problem_data(
+        gram=gram, coef_prior=coef_prior, model_prior=compiled.arrays, columns=columns, glm=family.without_rows(base),
+        base_rss=about["base_rss"], **values,
+    )  # fmt: skip
     return Problem(
         names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
         arrays["base_coef"], about["rows"], family,
@@ -374,31 +357,17 @@ def rowless_like(
         Prior of the models.
     """
     old, p, base = problem.data, len(names), problem.data.base
-    gaussian, factor = _is_gaussian(problem), _factor_of_base(problem)
-    columns = Columns(np.empty((0, p)), factor, loading, scale, np.ones(base), np.empty(0))
+    columns = Columns(np.empty((0, p)), base_factor(problem), loading, scale, np.ones(base), np.empty(0))
     compiled = prior.compile(p, names=names, parents=None, always_in=())
-    max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
-    data = old._replace(
-        gram=gram,
-        rank=gram,
-        corr=corr,
-        first=np.arange(p + 1, dtype=np.int64),
-        max_cols=max_cols,
-        table=make_table(old.code if gaussian else codes.BIC, old.par, old.n, base, max_cols),
-        prior=compiled.arrays,
-        columns=columns,
-        zobrist=term_keys(p),
-        glm=no_glm() if gaussian else _rowless(problem.family, base),
-    )
+    data = problem_data(
+        gram=gram, corr=corr, first=np.arange(p + 1, dtype=np.int64), coef_prior=problem.coef_prior,
+        model_prior=compiled.arrays, columns=columns, glm=problem.family.without_rows(base), n=old.n, base=base,
+        base_rss=problem.base_rss,
+    )  # fmt: skip
     return dataclasses.replace(
         problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,
         digest=None,
     )  # fmt: skip
-
-
-def _rowless(family: Family, base: int) -> Glm:
-    """A generalised linear model without rows; the factor in place of the base's columns has these as its own."""
-    return no_glm()._replace(y=np.zeros(0), base=np.eye(base), family=family.code, link=family.link_code)
 
 
 def _result(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SamplerResult:

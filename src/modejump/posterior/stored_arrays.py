@@ -34,10 +34,9 @@ _SHAPES = {
     "result_chain_best": "f *",
     "data_corr": "f columns",
     "data_first": "i ends",
-    "data_par": "f 4",
     "data_zobrist": "u terms",
-    **{f"data_{name}": "i" for name in ("code", "base", "max_cols")},
-    **{f"data_{name}": "n" for name in ("n", "log_one_plus_g")},
+    **{f"data_{name}": "i" for name in ("base",)},
+    "data_n": "n",
 }
 _KEPT = {
     "words": "u kept words",
@@ -79,7 +78,6 @@ def check_arrays(arrays: Mapping[str, np.ndarray], names: Any) -> None:
     _offsets(arrays["parent_start"], arrays["parent_index"].size)
     _within(arrays["parent_index"], terms)
     _within(arrays["gram_columns"], columns)
-    _within(arrays["data_max_cols"], columns + 1)
     _check_words(arrays["models_words"], terms)
     for kind in KINDS:
         if f"{kind}_words" in arrays:

@@ -209,9 +209,7 @@ def laws_from(
         before = visited.get(key, (0, 0, 0))
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
         visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
-    log_a = problem.model_prior.log_a(problem.n)
-    trees = problem.model_prior.spelling == "trees"
-    weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
+    weights = tuple(problem.log_weights(laws).tolist())
     selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}

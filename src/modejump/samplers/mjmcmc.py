@@ -205,7 +205,7 @@ class _Driver:
 
     def _may_wait(self) -> bool:
         """Whether the scout may go on while the chains sample: nobody asks for its best model, or for its time."""
-        return self.problem.data.glm.family == 0 and not self.mixture.surrogate and self.budget.seconds is None
+        return self.problem.family.conjugate and not self.mixture.surrogate and self.budget.seconds is None
 
     @property
     def scouted(self) -> ModelStore | None:
