@@ -9,6 +9,7 @@ from typing import Any
 from modejump.core.errors import InputError
 from modejump.data.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
 from modejump.data.sources import Source
+from modejump.likelihoods import resolve_family
 
 # Parquet files with more numbers than this are read in chunks.
 IN_MEMORY = 2**30
@@ -42,7 +43,7 @@ def chunked_source(
     given = [name for name, value in barred.items() if value]
     if not asked and (not path.exists() or not is_large(path)):
         return None
-    alone = [f"--{name}" for name in given] + ([] if family == "gaussian" else [f"--family {family}"])
+    alone = [f"--{name}" for name in given] + ([] if resolve_family(family).conjugate else [f"--family {family}"])
     if not asked and alone:
         if path.is_dir():
             raise InputError(

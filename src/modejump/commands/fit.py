@@ -25,7 +25,7 @@ from modejump.estimators.bglm import BGLMRegressor, Selection
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
 from modejump.estimators.runs import Run, unfinished
-from modejump.likelihoods.families import LINKS
+from modejump.likelihoods import FAMILIES
 from modejump.runtime.checkpoints import EVERY
 from modejump.samplers.budget import Budget
 
@@ -179,9 +179,9 @@ def _estimator(asked: FitOptions) -> Any:
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
     }
-    if asked.family not in LINKS:
-        raise InputError(f"--family {asked.family!r} does not exist; choose one of {', '.join(LINKS)}.")
-    classes = asked.family == "binomial"
+    if asked.family not in FAMILIES:
+        raise InputError(f"--family {asked.family!r} does not exist; choose one of {', '.join(FAMILIES)}.")
+    classes = FAMILIES[asked.family].response == "class"
     if not classes:
         common["family"] = asked.family
     if asked.link is not None:

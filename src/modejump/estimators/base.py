@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
-from sklearn.utils import Tags
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.core.errors import InputError, warn_user
@@ -27,10 +27,9 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.features.nonlinear.expression import Feature
-from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.families import Family
+from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import NewRows, new_rows
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.problem.problem import Problem
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
@@ -94,9 +93,9 @@ class PosteriorEstimator(BaseEstimator):
         """The rows and the options of a fit; the names of the columns are learnt."""
         options = Options.read(self)
         groups, laws = options.groups, options.space is not None
-        _refuse_offset(offset, options.family)
+        options.family.check_rows(None, offset)
         if is_source(X):
-            if options.family.name != "gaussian":
+            if not options.family.conjugate:
                 raise InputError(
                     "rows that are read in chunks need family 'gaussian'; for other families read the table, or a "
                     "sample of its rows, into memory."
@@ -106,7 +105,14 @@ class PosteriorEstimator(BaseEstimator):
             self._learn_names(rows.covariates)
             return chunks, self._with_terms(chunks.spec, options)
         table = read_table(
-            X, y, sample_weight, offset, groups=groups, factors=not laws, labels=_has_labels(options), estimator=self
+            X,
+            y,
+            sample_weight,
+            offset,
+            groups=groups,
+            factors=not laws,
+            labels=options.family.response == "class",
+            estimator=self,
         )
         check_names(self, X, reset=True)
         return self._checked(table, options)
@@ -116,7 +122,7 @@ class PosteriorEstimator(BaseEstimator):
         if table.classes is None:
             options.family.check(table.used)
         options = self._with_terms(table.spec, options)
-        return (table if isinstance(options.family, Own) else table.merged()), options
+        return (table if options.family.custom else table.merged()), options
 
     def _with_terms(self, spec: TableSpec | FormulaSpec, options: Options) -> Options:
         """The options with the names of the terms that are always in."""
@@ -170,7 +176,7 @@ class PosteriorEstimator(BaseEstimator):
     def _new_rows(self, X: Any, kind: str, offset: Any) -> NewRows:
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
-        _refuse_offset(offset, self.problem_.family)
+        self.problem_.family.check_rows(None, offset)
         checked, frame = isinstance(self.table_, TableSpec), is_frame(X)
         if checked and frame:
             check_names(self, X, reset=False)
@@ -288,7 +294,7 @@ class PosteriorEstimator(BaseEstimator):
 
         {parameters}
         """
-        left = equations.mean_latex(self._fitted.problem.family, equations.hat(getattr(self, "target_", "y")))
+        left = self._fitted.problem.family.latex(equations.hat(getattr(self, "target_", "y")))
         symbols = self._symbols("latex", digits)
         return f"{left} = {equations.latex_sum(*self._equation(kind), symbols, digits)}"
 
@@ -315,10 +321,7 @@ class PosteriorEstimator(BaseEstimator):
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        family = self.problem_.family
-        if isinstance(family, Own):
-            return f"any, under {family!r}"
-        return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
+        return self.problem_.family.words
 
     @documented()
     def page(self, features: int = 20, models: int = 5) -> Summary:
@@ -355,7 +358,7 @@ class PosteriorEstimator(BaseEstimator):
 class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     """A posterior that predicts numbers: measurements, counts, or positive amounts."""
 
-    family: str | Own
+    family: str | Family
     link: str | None
 
     @documented()
@@ -386,14 +389,13 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         if is_source(X):
             source = open_source(X)
             y, sample_weight = source.column(y), None if sample_weight is None else source.column(sample_weight)
-        power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
-        if power is None:
-            return float(r2_score(y, mean, sample_weight=sample_weight))
-        return float(d2_tweedie_score(y, mean, sample_weight=sample_weight, power=power))
+        check_consistent_length(y, mean, sample_weight)
+        weights = None if sample_weight is None else column_or_1d(sample_weight)
+        return self.problem_.family.explained(np.asarray(column_or_1d(y), dtype=np.float64), mean, weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        tags.target_tags.positive_only = getattr(FAMILIES.get(self.family), "response", "") in ("count", "amount")
         return tags
 
 
@@ -463,15 +465,6 @@ def check_names(estimator: Any, X: Any, *, reset: bool) -> None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     except (TypeError, ValueError) as error:  # a TypeError where some names are text and some are not
         raise InputError(str(error)) from None
-
-
-def _has_labels(options: Options) -> bool:
-    return options.family.name == "binomial"
-
-
-def _refuse_offset(offset: Any, family: Family) -> None:
-    if offset is not None and family.name == "gaussian":
-        raise InputError("an offset is for families other than gaussian; subtract it from y instead.")
 
 
 def _writable(value: Any) -> Any:

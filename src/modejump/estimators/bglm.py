@@ -17,21 +17,13 @@ from modejump.estimators.options import Options, name_some
 from modejump.estimators.prepare import Chunks
 from modejump.features.nonlinear.builtin import import_sympy
 from modejump.features.nonlinear.printing import escape_latex
-from modejump.likelihoods.custom.own import Own
+from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.priors.coefficients import Jeffreys
 from modejump.samplers.budget import Budget
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
-# Why a model may have no estimate though it fits, and what to do instead.
-_JEFFREYS = "coef_prior='jeffreys' weighs such models too"
-_PERFECT = {
-    "binomial": ("separate the classes", _JEFFREYS),
-    "poisson": ("tell counts of 0 from others for certain", _JEFFREYS),
-    "gamma": ("fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y"),
-}
 _OWN = """
 model_prior : str or model prior
     Prior of the models: "uniform", "bernoulli", "beta-binomial", or an object such as ``BernoulliPrior(0.1)``.
@@ -106,9 +98,8 @@ class Selection(PosteriorEstimator):
         options = Options.read(self)
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
-        if offset is not None and options.family.name == "gaussian":
-            raise InputError("an offset is for families other than gaussian; subtract it from y instead.")
-        table = read_formula(formula, data, sample_weight, offset, labels=options.family.name == "binomial")
+        options.family.check_rows(None, offset)
+        table = read_formula(formula, data, sample_weight, offset, labels=options.family.response == "class")
         self._learn_names(table.spec.variables)
         return self._checked(table, options)
 
@@ -176,7 +167,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
     def __init__(
         self,
         *,
-        family: str | Own = "gaussian",
+        family: str | Family = "gaussian",
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = "beta-binomial",
@@ -223,9 +214,8 @@ class BGLMClassifier(PosteriorClassifier, Selection):
 
 def _warn_without_estimate(posterior: Posterior) -> None:
     """A term that predicts perfectly has probability zero, which nobody would guess."""
-    problem = posterior.problem
-    perfect = problem.family.name == "gamma"
-    if problem.family.name not in _PERFECT or (isinstance(problem.coef_prior, Jeffreys) and not perfect):
+    problem, family = posterior.problem, posterior.problem.family
+    if family.perfect is None or (problem.coef_prior.survives_separation and not family.bounded):
         return
     probability, data = posterior.inclusion["probability"], problem.data
     telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)
@@ -234,7 +224,7 @@ def _warn_without_estimate(posterior: Posterior) -> None:
     alone = [problem.names[j] for j in never if problem.names[j] not in dead]
     found = [name for name in alone if posterior.log_marginal_likelihood([name]) == -np.inf]
     if found:
-        why, instead = _PERFECT[problem.family.name]
+        why, instead = family.perfect
         warn_user(
             f"models with {name_some(found)} have no maximum likelihood estimate, because they {why}, so their "
             f"inclusion probability is 0 however well they predict; {instead}."

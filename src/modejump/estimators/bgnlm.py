@@ -16,7 +16,7 @@ from modejump.estimators.prepare import Chunks
 from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.printing import to_latex, to_sympy
 from modejump.features.nonlinear.space import Space
-from modejump.likelihoods.custom.own import Own
+from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
 from modejump.samplers.budget import Budget
@@ -128,13 +128,12 @@ class LawSearch(PosteriorEstimator):
 
         {parameters}
         """
-        from modejump.estimators.equations import mean_text, plain_sum
+        from modejump.estimators.equations import plain_sum
         from modejump.estimators.summary import summarise
 
         equation, family = "", self.problem_.family
-        if not isinstance(family, Own):
-            sum_of_laws = plain_sum(*self._equation("best"), self._symbols("text"))
-            equation = f"{mean_text(family, self._event())} = {sum_of_laws}"
+        if not family.custom:
+            equation = f"{family.text(self._event())} = {plain_sum(*self._equation('best'), self._symbols('text'))}"
         return summarise(
             self._fitted,
             features,
@@ -172,7 +171,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     def __init__(
         self,
         *,
-        family: str | Own = "gaussian",
+        family: str | Family = "gaussian",
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,

@@ -9,61 +9,11 @@ import numpy as np
 
 from modejump.features.nonlinear.builtin import import_sympy
 from modejump.features.nonlinear.printing import escape_latex, latex_number
-from modejump.likelihoods.families import Family
-
-# What stands before the mean in a linear predictor; the inverse link has it below a line instead.
-_LATEX_LINKS = {
-    "logit": r"\operatorname{logit} ",
-    "probit": r"\Phi^{-1} ",
-    "cloglog": r"\operatorname{cloglog} ",
-    "log": r"\log ",
-}
 
 
 def hat(name: str) -> str:
     """The predicted response in LaTeX."""
     return r"\hat{y}" if name == "y" else rf"\widehat{{\mathrm{{{escape_latex(name)}}}}}"
-
-
-def mean_latex(family: Family, mean: str) -> str:
-    r"""The left side of an equation for the linear predictor.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    mean : str
-        The mean, in LaTeX.
-
-    Examples
-    --------
-    >>> from modejump.likelihoods.families import resolve_family
-    >>> print(mean_latex(resolve_family("poisson", "log"), hat("y")))
-    \log \hat{y}
-    """
-    return rf"1 / {mean}" if family.link == "inverse" else _LATEX_LINKS.get(family.link, "") + mean
-
-
-def mean_text(family: Family, response: str) -> str:
-    """The same as plain text.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    response : str
-        Its name, or for classes the event.
-
-    Examples
-    --------
-    >>> from modejump.likelihoods.families import resolve_family
-    >>> mean_text(resolve_family("gamma", "inverse"), "y"), mean_text(resolve_family("binomial", "probit"), "y = 1")
-    ('1/E(y)', 'probit P(y = 1)')
-    """
-    if family.name == "gaussian":
-        return response
-    mean = f"P({response})" if family.name == "binomial" else f"E({response})"
-    return f"1/{mean}" if family.link == "inverse" else f"{family.link} {mean}"
 
 
 def latex_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits: int = 4) -> str:

@@ -16,8 +16,8 @@ from modejump.core.errors import InputError
 from modejump.data.coding import column_name
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
-from modejump.likelihoods.custom.own import Own, StoredLikelihood
-from modejump.likelihoods.families import LINKS, Family, resolve_family
+from modejump.likelihoods import FAMILIES, Family, resolve_family
+from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.priors.coefficients import CoefPrior, coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
@@ -79,7 +79,7 @@ class Options:
         given = estimator.get_params(deep=False)
         count_workers(given["n_jobs"])
         common = {
-            "family": read_family(given.get("family", "binomial"), given["link"], classes="family" not in given),
+            "family": read_family(given["family"] if "family" in given else None, given["link"]),
             "link": given["link"],
             "coef_prior": resolve_coef_prior(given["coef_prior"]),
             "chains": _read_chains(given["chains"]),
@@ -102,7 +102,6 @@ class Options:
 
     def params(self, classes: bool) -> dict[str, Any]:
         """Parameters of an estimator with these options; a classifier has no choice of the family."""
-        own = isinstance(self.family, Own)
         shared = {
             "link": self.link,
             "coef_prior": self.coef_prior,
@@ -114,7 +113,7 @@ class Options:
             "random_state": self.seed,
             "sampler": None if self.settings == Sampler() else self.settings,
         }
-        shared |= {} if classes else {"family": self.family if own else self.family.name}
+        shared |= {} if classes else {"family": self.family if self.family.custom else self.family.name}
         if self.space is None:
             return shared | {"always_in": self.always_in, "groups": self.groups}
         return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
@@ -122,7 +121,7 @@ class Options:
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON holds them; files hold no functions, so transforms and likelihoods are names."""
         return {
-            "family": repr(self.family) if isinstance(self.family, Own) else self.family.name,
+            "family": repr(self.family) if self.family.custom else self.family.name,
             "link": self.link,
             "coef_prior": self.coef_prior.to_dict(),
             "model_prior": self.model_prior.to_dict(),
@@ -177,23 +176,26 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def read_family(family: Any, link: Any, classes: bool) -> Family:
-    """The family of the response with its link; or a likelihood of the user's own, which has none."""
+def read_family(family: Any, link: Any) -> Family:
+    """The family of the response with its link, that of classes for None; or a likelihood of the user's own."""
     if link is not None and not isinstance(link, str):
         raise InputError(f"link must be a name such as 'log'; got {link!r}.")
+    classes = [name for name, known in FAMILIES.items() if known.response == "class"]
+    if family is None:
+        return resolve_family(classes[0], link)
     if isinstance(family, StoredLikelihood):
         raise InputError(
             f"the model was read from a file, which holds no functions; set family to the likelihood {family!r} before "
             "fitting again."
         )
-    if isinstance(family, Own):
+    if isinstance(family, Family) and family.custom:
         if link is not None:
             raise InputError("a likelihood of your own has no link; leave link out.")
         return family
-    if family == "binomial" and not classes:
-        raise InputError("family 'binomial' is for classes; use BGLMClassifier or BGNLMClassifier.")
-    if not isinstance(family, str) or family not in LINKS:
-        names = ", ".join(repr(name) for name in LINKS if name != "binomial")
+    if family in classes:
+        raise InputError(f"family {family!r} is for classes; use BGLMClassifier or BGNLMClassifier.")
+    if not isinstance(family, str) or family not in FAMILIES:
+        names = ", ".join(repr(name) for name in FAMILIES if name not in classes)
         raise InputError(f"unknown family {family!r}; choose {names}, an OwnLikelihood or a BatchLikelihood.")
     return resolve_family(family, link)
 

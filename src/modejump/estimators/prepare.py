@@ -14,8 +14,8 @@ from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.estimators.options import Options, name_some
 from modejump.features.nonlinear.transforms import Transform
+from modejump.likelihoods import Family
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.families import Family
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
@@ -112,7 +112,7 @@ def _rows_fitted(family: Family, rows: int) -> int:
     """Rows that a model is fitted to, or that its evaluation costs as much as."""
     if isinstance(family, BatchLikelihood):
         return int(AUTO_FITS / 2**AUTO_SCORED)
-    return 0 if family.name == "gaussian" else rows
+    return 0 if family.conjugate else rows
 
 
 # --- search among features ----------------------------------------------------------------------------------------

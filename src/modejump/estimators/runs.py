@@ -16,7 +16,6 @@ from modejump.estimators.base import PosteriorEstimator
 from modejump.estimators.options import Options, count_workers
 from modejump.estimators.prepare import Chunks
 from modejump.estimators.storage import estimator_from_dict, estimator_to_dict, load
-from modejump.likelihoods.custom.own import Own
 from modejump.runtime.checkpoints import EVERY
 from modejump.runtime.context import open_context
 from modejump.runtime.directory import RunDirectory
@@ -99,7 +98,7 @@ class Run:
             raise InputError(
                 "a run directory keeps the rows, and these are read in chunks; fit without one, and save the model."
             )
-        if isinstance(options.family, Own):
+        if options.family.custom:
             raise InputError(
                 "a run directory holds no functions, so a likelihood of your own cannot be resumed; fit without one, "
                 "and save the model."

@@ -17,8 +17,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
 from modejump.estimators.options import Options
-from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.families import Family
+from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
 from modejump.runtime.files import JOB, MODEL
 
@@ -140,7 +139,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     posterior, stored = load_run(path)
     family = posterior.problem.family
     try:
-        estimator, options, table = estimator_from_dict(stored, family if isinstance(family, Own) else None)
+        estimator, options, table = estimator_from_dict(stored, family if family.custom else None)
         return restored(estimator, options, table, posterior, stored["merged_seeds"])
     except InputError:
         raise

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from modejump.likelihoods.custom.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.problem.problem import Problem
 from modejump.samplers.result import Result
@@ -214,8 +213,8 @@ def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> 
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
         if result.library:
             more = [("library", f"{_plural(result.library, 'feature')}, found by GMJMCMC on a sample of the rows")]
-    own = isinstance(problem.family, Own)
-    g = problem.data.par[0] if problem.coef_prior.name == "g" else None
+    own = problem.family.custom
+    g = problem.data.coef_prior.par[0] if problem.coef_prior.name == "g" else None
     return (
         ("data", _data(problem, covariates)),
         *([("response", response)] if response else []),

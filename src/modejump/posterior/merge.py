@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import KeptModels, model_probabilities, single_model
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.laplace import LaplaceFits, picked_fits
@@ -60,7 +59,7 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
 
 def _rows_held(problem: Problem) -> int:
     """Rows that a problem has in memory, whatever for."""
-    return len(problem.data.columns.x) + len(problem.data.glm.y)
+    return len(problem.data.columns.x) + problem.data.glm.rows
 
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
@@ -70,7 +69,7 @@ def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
             "laws of rows that are read in chunks are models of a library that each run finds for itself, so such runs "
             "cannot be merged; run one with more chains."
         )
-    if OWN in (ours.problem.family.code, theirs.problem.family.code):
+    if ours.problem.family.custom or theirs.problem.family.custom:
         raise InputError("runs with a likelihood of your own cannot be merged, because it may not be the same in all.")
     if ours.fingerprints is None or theirs.fingerprints is None:
         raise InputError("a run has no fingerprint of its problem, so it cannot be merged; fit it again.")

@@ -14,12 +14,10 @@ from modejump.core.errors import InputError
 from modejump.features.nonlinear.expression import Feature
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
     keep_models,
-    members_of,
     model_columns,
     model_probabilities,
     residual_shares,
@@ -30,11 +28,10 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import fingerprints
 from modejump.samplers.diagnostics import Diagnostics, diagnose
 from modejump.samplers.laws import Laws
-from modejump.samplers.result import Result
+from modejump.samplers.result import Result, members_of
 
 if TYPE_CHECKING:
-    from modejump.posterior.prediction.gaussian import Predictor
-    from modejump.posterior.prediction.glm import GlmPredictor
+    from modejump.posterior.prediction.distribution import PredictiveDistribution
     from modejump.posterior.verdict import Verdict
 
 KINDS = ("bma", "best", "median")
@@ -80,7 +77,7 @@ class Posterior:
     def fingerprints(self) -> Mapping[str, str] | None:
         """Digests of the problem's data, terms or space, likelihood and priors; None where nobody knows its data, or
         the likelihood is a function of the user's own."""
-        if self.identity is not None or self.problem.family.code == OWN:
+        if self.identity is not None or self.problem.family.custom:
             return self.identity
         if self.searched is not None:
             return fingerprints(self.searched)
@@ -259,7 +256,7 @@ class Posterior:
         """The same for terms of ``problem``."""
         members = self.problem.index_of(names)
         stored = self._stored(members)
-        if self.problem.family.name != "gaussian":
+        if not self.problem.family.conjugate:
             if stored is None and members:
                 stored = generalised_marginal(self.problem, members)
             return 0.0 if stored is None else stored
@@ -267,9 +264,8 @@ class Posterior:
         if resid < 0.0:
             return float("-inf")
         data = self.problem.data
-        return float(
-            log_marginal(data.code, data.par, data.n, data.base, len(model_columns(self.problem, members)), resid)
-        )
+        k = len(model_columns(self.problem, members))
+        return float(log_marginal(data.coef_prior, data.n, data.base, k, resid))
 
     def _stored(self, members: list[int]) -> float | None:
         """Residual share or log marginal likelihood saved with the run.
@@ -308,10 +304,10 @@ class Posterior:
         return dict(self.kept or {})
 
     @cached_property
-    def _predictors(self) -> dict[str, Predictor | GlmPredictor]:
+    def _predictors(self) -> dict[str, PredictiveDistribution]:
         return {}
 
-    def predictor(self, kind: str = "bma") -> Predictor | GlmPredictor:
+    def predictor(self, kind: str = "bma") -> PredictiveDistribution:
         """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model.
 
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
@@ -321,8 +317,8 @@ class Posterior:
         from modejump.posterior.prediction.glm import GlmPredictor
 
         if kind not in self._predictors:
-            gaussian = self.problem.family.name == "gaussian"
-            self._predictors[kind] = Predictor.build(self, kind) if gaussian else GlmPredictor.build(self, kind)
+            made = Predictor if self.problem.family.conjugate else GlmPredictor
+            self._predictors[kind] = made(self.problem, self.kept_models(kind), kind)
         return self._predictors[kind]
 
     @cached_property

@@ -19,32 +19,26 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.expression import Feature
-from modejump.likelihoods import make_table
+from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.likelihoods.glm.rows import OWN
-from modejump.posterior.fits import KeptModels, members_of, model_columns
+from modejump.posterior.fits import KeptModels, model_columns
 from modejump.posterior.posterior import KINDS, Posterior
-from modejump.posterior.prediction.gaussian import base_factor
-from modejump.posterior.prediction.glm import generalised_base_factor
+from modejump.posterior.prediction.distribution import base_factor
 from modejump.posterior.prediction.laplace import LaplaceFits
-from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import ModelPrior, model_prior_from_dict
-from modejump.problem.problem import Columns, Problem, ProblemData, term_keys
+from modejump.problem.problem import Columns, Problem, problem_data
 from modejump.runtime.files import MODEL
 from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
 from modejump.samplers.laws import Laws
-from modejump.samplers.result import ModelTable, Result
+from modejump.samplers.result import ModelTable, Result, members_of
 
 # Leading models written, besides those that prediction uses: 50 MB at most for up to 64 terms.
 STORED_MODELS = 1_000_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
-# Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_OTHER_DATA = ("gram", "rank", "table", "prior", "columns", "glm")
-_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in _OTHER_DATA)
+# Fields of ProblemData that are stored as they are; the others are made anew.
+_PLAIN_DATA = ("corr", "first", "n", "base", "zobrist")
 _PLAIN_TYPES: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 F, I, U = np.float64, np.int64, np.uint64  # noqa: E741
 
@@ -124,7 +118,7 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "family": problem.family.name,
             "link": problem.family.link,
             # Files hold no functions: of a likelihood of the user's own they know the name.
-            "likelihood": repr(problem.family) if problem.family.code == OWN else None,
+            "likelihood": repr(problem.family) if problem.family.custom else None,
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
@@ -183,7 +177,7 @@ def _arrays(posterior: Posterior) -> Snapshot:
     """The arrays of a posterior: models, chains, and the sufficient statistics of the data."""
     problem, result = posterior.problem, posterior.result
     data, columns = problem.data, problem.data.columns
-    own = problem.family.code == OWN
+    own = problem.family.custom
     # A likelihood of the user's own predicts nothing.
     kept = {} if own else _kept_kinds(posterior)
     stored = _stored_columns(problem, kept)
@@ -192,7 +186,7 @@ def _arrays(posterior: Posterior) -> Snapshot:
         "loading": columns.loading,
         "scale": columns.scale,
         "base_coef": problem.base_coef,
-        "base_factor": np.eye(data.base) if own else _factor_of_base(problem),
+        "base_factor": np.eye(data.base) if own else base_factor(problem),
         "parent_start": data.prior.parent_start,
         "parent_index": data.prior.parent_index,
         "gram_columns": stored,
@@ -220,18 +214,9 @@ def _kept_kinds(posterior: Posterior) -> dict[str, KeptModels]:
         return kept
 
 
-def _factor_of_base(problem: Problem) -> np.ndarray:
-    """What stands in for the rows of the base's columns."""
-    return base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem)
-
-
-def _is_gaussian(problem: Problem) -> bool:
-    return problem.family.name == "gaussian"
-
-
 def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndarray:
     """Columns whose products are stored: all, or where there are very many those that prediction uses."""
-    if not _is_gaussian(problem):
+    if not problem.family.conjugate:
         return np.zeros(0, np.int64)
     if problem.n_columns <= WHOLE_GRAM:
         # A posterior that was itself read from a file may know some columns only.
@@ -282,7 +267,6 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     parents = [index[start[j] : start[j + 1]].tolist() for j in range(terms)]
     compiled = model_prior.compile(terms, names=names, parents=parents, always_in=always_in)
     family = _family(about)
-    reader.whole("code", coef_prior.code, coef_prior.code + 1)
     stored = reader.array("gram_columns", I, (None,), (0, p))
     block = np.zeros((len(stored), len(stored)))
     block[np.tril_indices(len(stored))] = reader.array("gram_triangle", F, (len(stored) * (len(stored) + 1) // 2,))
@@ -298,27 +282,23 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
         np.ones(base),
         np.empty(0),
     )
-    n, par, most = reader.number("n"), reader.array("par", F, (4,)), reader.whole("max_cols", 0, p + 1)
-    data = ProblemData(
+    base_rss = _typed(about["base_rss"], "float")
+    data = problem_data(
         gram=gram,
         corr=reader.array("corr", F, (p,)),
         first=_starts(reader, "first", terms, p),
-        code=coef_prior.code,
-        par=par,
-        n=n,
-        base=base,
-        max_cols=most,
-        table=_table(family, coef_prior.code, par, n, base, most),
-        prior=compiled.arrays,
+        coef_prior=coef_prior,
+        model_prior=compiled.arrays,
         columns=columns,
+        glm=family.without_rows(base),
+        n=reader.number("n"),
+        base=base,
+        base_rss=base_rss,
         zobrist=reader.array("zobrist", U, (terms,)),
-        log_one_plus_g=reader.number("log_one_plus_g"),
-        glm=_rowless(family, base),
-        rank=gram,
     )
     return Problem(
-        names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, compiled, data,
-        _typed(about["base_rss"], "float"), reader.array("base_coef", F, (base,)), _typed(about["rows"], "int"), family,
+        names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, compiled, data, base_rss,
+        reader.array("base_coef", F, (base,)), _typed(about["rows"], "int"), family,
     )  # fmt: skip
 
 
@@ -326,18 +306,6 @@ def _family(about: Mapping[str, Any]) -> Family:
     if about["likelihood"] is not None:
         return StoredLikelihood(about["likelihood"])
     return resolve_family(about["family"], about["link"])
-
-
-def _table(family: Family, code: int, par: np.ndarray, n: float, base: int, most: int) -> Any:
-    """The table of marginal likelihoods of Gaussian responses; a code without a mixture makes an empty one."""
-    return make_table(code if family.name == "gaussian" else codes.BIC, par, n, base, most)
-
-
-def _rowless(family: Family, base: int) -> Glm:
-    """A generalised linear model without rows; the factor in place of the base's columns has these as its own."""
-    if family.name == "gaussian":
-        return no_glm()
-    return no_glm()._replace(y=np.zeros(0), base=np.eye(base), family=family.code, link=family.link_code)
 
 
 def _result(about: Mapping[str, Any], reader: Reader, terms: int, laws: Laws | None) -> Result:
@@ -366,7 +334,7 @@ def _kept(problem: Problem, reader: Reader) -> KeptModels:
     words = _words(reader, problem.n_terms)
     m, mass = len(words), reader.number("mass")
     weight = reader.array("weight", F, (m,))
-    if _is_gaussian(problem):
+    if problem.family.conjugate:
         return KeptModels(words, weight, reader.array("resid", F, (m,)), mass)
     fits = reader.under("fits")
     widths = np.diff(problem.data.first)
@@ -406,21 +374,19 @@ def rowless_like(
     prior : ModelPrior
         Prior of the models.
     """
-    old, p, base, family = problem.data, len(names), problem.data.base, problem.family
-    columns = Columns(np.empty((0, p)), _factor_of_base(problem), loading, scale, np.ones(base), np.empty(0))
+    old, p, base = problem.data, len(names), problem.data.base
     compiled = prior.compile(p, names=names, parents=None, always_in=())
-    max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
-    data = old._replace(
+    data = problem_data(
         gram=gram,
-        rank=gram,
         corr=corr,
         first=np.arange(p + 1, dtype=np.int64),
-        max_cols=max_cols,
-        table=_table(family, old.code, old.par, old.n, base, max_cols),
-        prior=compiled.arrays,
-        columns=columns,
-        zobrist=term_keys(p),
-        glm=_rowless(family, base),
+        coef_prior=problem.coef_prior,
+        model_prior=compiled.arrays,
+        columns=Columns(np.empty((0, p)), base_factor(problem), loading, scale, np.ones(base), np.empty(0)),
+        glm=problem.family.without_rows(base),
+        n=old.n,
+        base=base,
+        base_rss=problem.base_rss,
     )
     return dataclasses.replace(
         problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,

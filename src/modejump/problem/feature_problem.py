@@ -19,22 +19,20 @@ from modejump.features.nonlinear.columns import (
     ColumnPool,
     new_pool,
 )
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.nonlinear.expression import MAX_COMPLEXITY, Feature
 from modejump.features.nonlinear.operators import SpaceArrays
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
 from modejump.features.table import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, new_arena
 from modejump.kernels.populations.population import EMPTY_WEIGHT, Population
-from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.gaussian.marginal import make_table
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.priors import codes
+from modejump.likelihoods import Family
+from modejump.likelihoods.columns import Conjugate
+from modejump.likelihoods.custom.own import CustomRows
+from modejump.likelihoods.glm.newton import Glm
 from modejump.priors.coefficients import CoefPrior
-from modejump.priors.compiled import ModelPriorArrays
-from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.problem import Columns, ProblemData
+from modejump.priors.compiled import weights_only
+from modejump.priors.features import FeaturePrior
+from modejump.problem.problem import Columns, ProblemData, problem_data
 from modejump.runtime.snapshots import Reader
 from modejump.samplers.chains.feature_snapshots import fill_arena
 
@@ -65,12 +63,12 @@ class FeatureProblem:
         G.
     space : Space
         Limits and operator weights.
-    coef_prior, model_prior : CoefPrior, ComplexityPrior
+    coef_prior, model_prior : CoefPrior, FeaturePrior
         The priors.
     family : Family
         Family of the response.
-    base_model : Glm
-        Response and fit of the base model, for families other than gaussian.
+    base_model : Conjugate, Glm or CustomRows
+        What the likelihood needs of the rows, without the columns of features.
     """
 
     names: tuple[str, ...]
@@ -84,13 +82,13 @@ class FeatureProblem:
     transforms: tuple[Transform, ...]
     space: Space
     coef_prior: CoefPrior
-    model_prior: ComplexityPrior
-    family: Family = resolve_family("gaussian")
-    base_model: Glm = no_glm()
+    model_prior: FeaturePrior
+    family: Family
+    base_model: Conjugate | Glm | CustomRows = Conjugate()
 
-    def glm(self, z: np.ndarray) -> Glm:
-        """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
-        if self.family.name == "gaussian":
+    def glm(self, z: np.ndarray) -> Conjugate | Glm | CustomRows:
+        """What the likelihood needs of the rows over the columns of a population."""
+        if not isinstance(self.base_model, Glm):
             return self.base_model
         unroot = np.zeros(0) if self.base_model.unit else 1.0 / self.root_weight
         return self.base_model._replace(x=z, unroot=unroot)
@@ -101,17 +99,21 @@ class FeatureProblem:
         if (self.root_weight == 1.0).all():
             return None
         # A square of a root is not the number itself, and a function of the user's own is told that.
-        return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
+        return self.root_weight**2 if isinstance(self.base_model, Conjugate) else self.base_model.weight
 
     @property
     def offset(self) -> np.ndarray | None:
         """The known part of the linear predictor; None where there is none."""
-        return self.base_model.offset if self.base_model.offset.any() else None
+        return self.base_model.offset if isinstance(self.base_model, Glm) and self.base_model.offset.any() else None
 
     def covariates(self) -> list[Feature]:
         """The columns that vary, as features."""
         varies = np.ptp(self.x, axis=1) > 0.0
         return [Feature.covariate(name) for name, some in zip(self.names, varies, strict=True) if some]
+
+    def log_weights(self, features: Sequence[Feature]) -> np.ndarray:
+        """Log prior weight of each of some features."""
+        return self.model_prior.log_weights_of(features, self.n, len(self.names))
 
     def declared(self) -> SpaceArrays:
         """The space as compiled code reads it."""
@@ -133,48 +135,35 @@ class FeatureProblem:
             np.zeros(s, np.int64),
             np.zeros(s),
             scalars_of(factored=0),
-            self.model_prior.log_a(self.n),
-            int(self.model_prior.spelling == "trees"),
+            self.model_prior.log_weights(self.n, MAX_COMPLEXITY, len(self.names)),
+            int(self.model_prior.counts_spellings),
             np.zeros((s, 0)) if shown is None else shown,
         )
 
-    def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:
+    def population_data(
+        self, z: np.ndarray, most: int | None = None, glm: CustomRows | None = None
+    ) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``.
 
         ``most`` bounds the columns of a model that can be evaluated, where that is less than the places. ``glm`` is
         the model of the columns where it is not one of ``z``.
         """
         s, n = z.shape
-        base = self.basis.shape[0]
-        log_size = np.full(s + 1, -np.inf)
-        log_size[: min(self.space.size, s) + 1] = 0.0
-        none = np.zeros(s + 1, np.int64)
-        prior = ModelPriorArrays(
-            log_size, np.full(s, EMPTY_WEIGHT), 0, none, np.zeros(0, np.int64), none, np.zeros(0, np.int64)
-        )
-        columns = Columns(
-            z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
-        )
-        par = self.coef_prior.parameters(self.n, self.base_rss)
-        max_cols = min(s if most is None else most, max(int(np.ceil(self.n)) - base - 1, 0))
-        code = self.coef_prior.code
-        gram = np.zeros((s, s))
-        return ProblemData(
-            gram,
-            np.zeros(s),
-            np.arange(s + 1, dtype=np.int64),
-            code,
-            par,
-            self.n,
-            base,
-            max_cols,
-            make_table(code if self.family.name == "gaussian" else codes.BIC, par, self.n, base, max_cols),
-            prior,
-            columns,
-            np.zeros(s, np.uint64),
-            float(np.log1p(par[0])) if code == codes.G else 0.0,
-            self.glm(z) if glm is None else glm,
-            gram,
+        return problem_data(
+            gram=np.zeros((s, s)),
+            corr=np.zeros(s),
+            first=np.arange(s + 1, dtype=np.int64),
+            coef_prior=self.coef_prior,
+            model_prior=weights_only(np.full(s, EMPTY_WEIGHT), min(self.space.size, s)),
+            columns=Columns(
+                z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
+            ),
+            glm=self.glm(z) if glm is None else glm,
+            n=self.n,
+            base=self.basis.shape[0],
+            base_rss=self.base_rss,
+            most=most,
+            zobrist=np.zeros(s, np.uint64),
         )
 
 
@@ -228,20 +217,12 @@ class FeatureTable:
         """
         problem = self.problem
         z = np.zeros((places, problem.x.shape[1]))
-        if isinstance(problem.family, Own):
-            shown, glm = self._shown(places, problem.family)
-            return problem.population_data(z, most, glm), problem.new_population(z, shown)
-        return problem.population_data(z, most), problem.new_population(z)
-
-    def _shown(self, places: int, family: Own) -> tuple[np.ndarray, Glm]:
-        """What the function is shown of features, and the model of it; Python is told the numbers of this table."""
-        shown = np.zeros((places, family.shown(self.problem.x.shape[1])))
-        glm = self.problem.base_model._replace(x=shown)
-        if isinstance(family, BatchLikelihood):
-            ask, address = family.asked(self.texts)
-            self._asked.append(ask)
-            glm = glm._replace(address=address, report=address)
-        return shown, glm
+        if not problem.family.custom:
+            return problem.population_data(z, most), problem.new_population(z)
+        family: Any = problem.family
+        glm, ask = family.for_features(problem.base_model, z.shape, self.texts)
+        self._asked.append(ask)
+        return problem.population_data(z, most, glm), problem.new_population(z, glm.x)
 
     def forget_features(self) -> None:
         """Begin with an empty table."""

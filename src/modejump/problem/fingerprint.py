@@ -18,8 +18,7 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.data.digest import Digest
-from modejump.likelihoods.glm.newton import table_rows
-from modejump.likelihoods.glm.rows import OWN
+from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 
@@ -53,7 +52,7 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     problem : Problem or FeatureProblem
         The problem; none with a likelihood of the user's own.
     """
-    if problem.family.code == OWN:
+    if problem.family.custom:
         raise InputError("nobody can tell two functions apart, so a likelihood of your own has no fingerprint.")
     parts: dict[str, Any] = {
         "likelihood": [problem.family.name, problem.family.link],
@@ -128,7 +127,7 @@ def _problem_digest(problem: Problem) -> str:
     step = max(1, _BLOCK_BYTES // (8 * width))
     for start in range(0, len(y), step):
         rows = slice(start, start + step)
-        candidates = table_rows(glm, rows) if glm.layout else columns.x[rows].T
+        candidates = glm.table_rows(rows) if isinstance(glm, Glm) and glm.layout else columns.x[rows].T
         block = np.vstack([candidates, fixed[rows].T, *(part[None, rows] for part in last)])
         part = Digest.of(block, weight[rows])
         digest = part if digest is None else digest.merged(part)

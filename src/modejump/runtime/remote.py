@@ -31,7 +31,7 @@ from modejump.core.errors import InputError
 from modejump.core.threads import ThreadPool
 from modejump.data.rows import as_if_writable
 from modejump.features.nonlinear.transforms import FIRST_USER_CODE, transforms
-from modejump.likelihoods.custom.own import Own, RawTable
+from modejump.likelihoods.family import Family, Table
 from modejump.priors.models import UniformPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Aside, Executor, Movable, Pace
@@ -68,8 +68,8 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """How an object is made again."""
-        if isinstance(obj, Own):
-            return type(obj), obj._arguments()
+        if isinstance(obj, Family) and obj.custom:
+            return type(obj), obj.arguments()  # type: ignore[attr-defined]
         return super().reducer_override(obj)
 
 
@@ -112,25 +112,25 @@ def unpack(packed: np.ndarray) -> Any:
 def _with_addresses(problem: Any) -> Any:
     """A problem whose likelihood, where it is one of the user's own, has functions in this process."""
     family = problem.family
-    if not isinstance(family, Own):
+    if not family.custom:
         return problem
     if isinstance(problem, FeatureProblem):
-        glm, p = problem.base_model, len(problem.names)
-        flat = UniformPrior().compile(p).arrays
-        table = RawTable(
-            problem.names, (), np.arange(p + 1), problem.y, glm.weight, glm.base.T, problem.x.T, np.eye(p), p, flat
-        )
-        bound, made = family.bind_features(table, problem.space.projection > 0.0)
-        glm = glm._replace(address=made.address, report=made.report)
-        return dataclasses.replace(problem, family=bound, base_model=glm)
-    data = problem.data
-    table = RawTable(
-        problem.names, problem.always_in, data.first, data.glm.y, data.glm.weight, data.glm.base.T, data.columns.x,
-        data.gram, data.max_cols, data.prior,
+        rows, p = problem.base_model, len(problem.names)
+        table = Table(
+            problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
+            UniformPrior().compile(p).arrays, projections=problem.space.projection > 0.0,
+        )  # fmt: skip
+        bound, made = family.connect(table)
+        rows = rows._replace(address=made.address, report=made.report)
+        return dataclasses.replace(problem, family=bound, base_model=rows)
+    data, rows = problem.data, problem.data.glm
+    table = Table(
+        problem.names, problem.always_in, data.first, rows.y, rows.weight, rows.base.T, data.columns.x, data.gram,
+        data.max_cols, data.prior,
     )  # fmt: skip
-    bound, made = family.bind(table)
-    glm = data.glm._replace(address=made.address, report=made.report)
-    return dataclasses.replace(problem, family=bound, data=data._replace(glm=glm))
+    bound, made = family.connect(table)
+    rows = rows._replace(address=made.address, report=made.report)
+    return dataclasses.replace(problem, family=bound, data=data._replace(glm=rows))
 
 
 # --- in a worker process ------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import numpy as np
 from modejump.core.threads import ThreadPool
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
 from modejump.kernels.traverse_glm import traverse_glm
+from modejump.likelihoods.columns import Conjugate
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.glm.newton import new_glm_work, with_order
+from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.likelihoods.glm.parts import is_long
 from modejump.problem.problem import Problem, ProblemData
 from modejump.runtime.checkpoints import NoCheckpoint
@@ -70,7 +71,7 @@ def enumerate_models(problem: Problem, plan: Plan, context: Context) -> Result:
 
 def _task_terms(data: ProblemData) -> int:
     """Terms of one task. Fits take longer, those of long tables much longer: small tasks keep all threads busy."""
-    if data.glm.family == 0:
+    if isinstance(data.glm, Conjugate):
         return _TASK_TERMS
     return _LONG_TERMS if is_long(data.glm) else _FITTED_TERMS
 
@@ -78,7 +79,7 @@ def _task_terms(data: ProblemData) -> int:
 def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Tally) -> None:
     """All models of one task: by fits where the response is not Gaussian, otherwise from the Gram matrix."""
     k, p = len(data.first) - 1, data.gram.shape[0]
-    if data.glm.family:
+    if not isinstance(data.glm, Conjugate):
         # A task without a model compiles and fits nothing.
         whole = split if max_size >= 0 else k
         traverse_glm(data, new_glm_work(data.glm, p), pattern, whole, max_size, tally)
@@ -202,7 +203,7 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
             loading=np.ascontiguousarray(c.loading[:, cols]),
             scale=c.scale[cols],
         ),
-        glm=with_order(data.glm, cols) if data.glm.family else data.glm,
+        glm=data.glm.with_order(cols),
     ), order
 
 

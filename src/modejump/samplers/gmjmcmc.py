@@ -12,14 +12,14 @@ from modejump.core.random import fresh_sequence
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
-from modejump.likelihoods.custom.own import Own, RawTable
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
+from modejump.likelihoods import Family, resolve_family
+from modejump.likelihoods.family import Table
+from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import UniformPrior
+from modejump.problem.checks import checked_rows
+from modejump.problem.design import project_base
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.problem.problem import checked_offset, fitted_base, kept_rows, new_glm, own_base, project_base
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Collected, laws_from
@@ -75,22 +75,28 @@ def feature_problem(
     """
     family = resolve_family(family, link)
     family.check_rows(weights, offset)
-    x, y, w, known = kept_rows(x, y, weights, checked_offset(offset, family, y))
+    x, y, w, known = checked_rows(x, y, weights, offset)
+    family.check(y)
     if x.shape[1] == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
     if len(names) != x.shape[1] or len(set(names)) < len(names):
         raise InputError(f"X has {x.shape[1]} columns and names are {', '.join(names)}; give each column its own name.")
     base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
     root = np.sqrt(w)
-    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.name == "gaussian")
+    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.conjugate)
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
+    family.check_prior(prior)
     n = float(w.sum())
-    family, base_model = _base_model(
-        family, tuple(names), x, y, w, known, base, prior, base_rss, space.projection > 0.0
-    )
+    p = len(names)
+    # The covariates are terms only by name, for sentences about models that fail.
+    table = Table(
+        tuple(names), (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p).arrays, known,
+        projections=space.projection > 0.0,
+    )  # fmt: skip
+    family, base_model = family.bind(table, prior.compile(n, base_rss), n)
     return FeatureProblem(
         tuple(names),
         # Arrays that may not be written to would be another type to compiled code.
@@ -108,35 +114,6 @@ def feature_problem(
         family,
         base_model,
     )
-
-
-def _base_model(
-    family: Family,
-    names: tuple[str, ...],
-    x: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    offset: np.ndarray,
-    base: np.ndarray,
-    prior: CoefPrior,
-    base_rss: float,
-    projections: bool,
-) -> tuple[Family, Glm]:
-    """The family as one that knows the problem, and its model of no features."""
-    if family.name == "gaussian":
-        return family, no_glm()
-    family.check(y)
-    family.check_prior(prior)
-    n = float(w.sum())
-    if isinstance(family, Own):
-        # The covariates are terms only by name, for sentences about models that fail.
-        p = len(names)
-        flat = UniformPrior().compile(p).arrays
-        raw = RawTable(names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, flat)
-        return own_base(family.bind_features(raw, projections))
-    par = prior.parameters(n, base_rss)
-    glm = new_glm(family, y, w, offset, base, np.zeros((0, len(y))))
-    return family, fitted_base(family, glm, prior.code, par, n)
 
 
 def gmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:

@@ -124,12 +124,6 @@ def laws_of(
     return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
 
 
-def log_weights(problem: FeatureProblem, features: Sequence[Feature], n: float) -> list[float]:
-    """Log prior weight of each feature among n observations."""
-    log_a, trees = problem.model_prior.log_a(n), problem.model_prior.spelling == "trees"
-    return [log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in features]
-
-
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
@@ -173,7 +167,7 @@ def laws_from(
         terms={law.text: [i] for i, law in enumerate(laws)},
         weights=problem.weights,
         coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(tuple(log_weights(problem, laws, problem.n)), problem.space.size),
+        model_prior=WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.space.size),
         intercept=problem.basis.shape[0] > 0,
         family=problem.family,
         offset=problem.offset,

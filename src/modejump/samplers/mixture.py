@@ -11,7 +11,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.core.random import alias_table
 from modejump.kernels.moves import KERNELS, Moves
-from modejump.likelihoods.glm.rows import OWN
+from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.problem import Problem
 
 # Each term may be exchanged for at most so many correlated ones.
@@ -86,7 +86,7 @@ class Mixture:
     def compile(self, problem: Problem) -> Moves:
         """Settings for the compiled kernels before anything is learnt."""
         k = problem.n_terms
-        if self.surrogate and problem.data.glm.family in (0, OWN):
+        if self.surrogate and not isinstance(problem.data.glm, Glm):
             raise InputError(
                 "surrogate=True is for binomial, Poisson and gamma responses, whose fits take time; leave it out."
             )

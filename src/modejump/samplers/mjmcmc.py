@@ -161,7 +161,7 @@ class _Driver:
         """The models that warm-up learns from."""
         self.search = search = self._new_search()
         # It may continue while the chains sample where nobody asks for its best model, or for its time.
-        may_wait = self.problem.data.glm.family == 0 and not self.mixture.surrogate and self.budget.seconds is None
+        may_wait = self.problem.family.conjugate and not self.mixture.surrogate and self.budget.seconds is None
         if self.checkpoint.phase == _SEARCH:
             search.restore(part_of(self.checkpoint.arrays, _SEARCH))
         elif may_wait:

@@ -31,7 +31,7 @@ from modejump.problem.products import check_response, lengths, problem_over
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.laws import Collected, Laws, log_weights, same_by_products
+from modejump.samplers.laws import Collected, Laws, same_by_products
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
@@ -252,7 +252,8 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
 
 def _law_prior(problem: FeatureProblem, n: float, spellings: Mapping[Feature, Sequence[Feature]]) -> WeightedPrior:
     """Each law with the prior mass of all its spellings, given the number of all observations."""
-    weights = [np.logaddexp.reduce(log_weights(problem, some, n)) for some in spellings.values()]
+    weigh, names = problem.model_prior.log_weights_of, len(problem.names)
+    weights = [np.logaddexp.reduce(weigh(some, n, names)) for some in spellings.values()]
     return WeightedPrior(tuple(float(w) for w in weights), problem.space.size)
 
 

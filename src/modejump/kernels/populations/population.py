@@ -33,7 +33,7 @@ class Population(NamedTuple):
     listed: np.ndarray  # int64 (S,): places in the order of the factor
     row: np.ndarray  # float64 (S,)
     scalars: np.ndarray  # factored: places listed in the factor
-    log_a: float  # log of the prior's a
+    log_weight: np.ndarray  # float64 (C + 1,): log prior weight of a feature by its complexity
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
     # feature's number (S, 1). Nothing, (S, 0), for the library's own families.
@@ -121,7 +121,7 @@ def relist(data, pop):
 @kernel
 def feature_weight(ar, pop, f):
     """Log prior weight of a feature."""
-    w = pop.log_a * ar.complexity[f]
+    w = pop.log_weight[ar.complexity[f]]
     return w + ar.log_spellings[f] if pop.per_spelling else w
 
 

@@ -1,4 +1,4 @@
-"""The posterior of a gamma response's shape, given the model and g.
+"""The shape of gamma responses: its estimate at the end of a fit, and its posterior given the model and g.
 
 With the coefficients integrated out by Laplace's method and a flat prior of log v, the log posterior of the shape v is
 
@@ -11,10 +11,13 @@ degrees of freedom, which makes a Gaussian response Student-t.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import special
 
-from modejump.posterior.prediction.mixture import gauss_rule
+from modejump.core.compilation import kernel
+from modejump.likelihoods.shrinkage import gauss_rule
 
 # From here on Stirling's series are exact to rounding, and their leading terms do not cancel.
 _STIRLING = 30.0
@@ -23,6 +26,52 @@ _BISECTIONS = 80
 _DENSE = np.linspace(-14.0, 8.0, 89)
 # How many values of v stand for its posterior: the fewer the narrower that is, in standard deviations of log v.
 _NARROW = ((0.02, 1), (0.07, 2), (0.15, 3), (0.4, 5), (np.inf, 8))
+
+
+@kernel
+def _digamma(x):
+    """Derivative of log gamma, for x > 0."""
+    value = 0.0
+    while x < 12.0:
+        value -= 1.0 / x
+        x += 1.0
+    w = 1.0 / (x * x)
+    series = w * (1.0 / 12.0 - w * (1.0 / 120.0 - w * (1.0 / 252.0 - w * (1.0 / 240.0 - w / 132.0))))
+    return value + math.log(x) - 0.5 / x - series
+
+
+@kernel
+def settle_shape(glm, work):
+    """Profile the gamma's shape out: its maximum likelihood estimate given the means, which do not depend on it.
+
+    With T = sum of the weights and S the sum of -(y / mu + log mu), the shape solves
+    ``log v + 1 - digamma(v) + (S + sum log y) / T = 0``. Solved in log v, where the equation is nearly linear.
+    """
+    total, logs = 0.0, 0.0
+    for r in range(len(glm.y)):
+        total += glm.weight[r]
+        logs += glm.weight[r] * math.log(glm.y[r])
+    gap = -(1.0 + (work.log_likelihood + logs) / total)
+    if not gap > 1e-14:
+        return False
+    # log v - digamma(v) = gap; it is near 1 / (2 v) + 1 / (12 v^2).
+    low, high = -40.0, 40.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if math.log(math.exp(middle)) - _digamma(math.exp(middle)) > gap:
+            low = middle
+        else:
+            high = middle
+        if high - low < 1e-13:
+            break
+    shape = math.exp(0.5 * (low + high))
+    work.shape = shape
+    work.log_likelihood = (
+        total * (shape * math.log(shape) - math.lgamma(shape)) + (shape - 1.0) * logs + shape * work.log_likelihood
+    )
+    work.log_det_base += glm.base.shape[0] * math.log(shape)
+    work.wald *= shape
+    return True
 
 
 def log_less_digamma(v: np.ndarray) -> np.ndarray:
