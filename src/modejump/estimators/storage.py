@@ -154,9 +154,9 @@ def restored(
     estimator.table_, estimator.offset_ = table["spec"], table["offset_name"]
     estimator.seed_, estimator._options, estimator.posterior_ = options.seed, options, posterior
     if table["classes"] is not None:
-        estimator.classes_ = table["classes"]  # type: ignore[attr-defined]
+        estimator.classes_ = table["classes"]
     if posterior.laws is not None:
-        estimator.target_ = table["target"]  # type: ignore[attr-defined]
+        estimator.target_ = table["target"]
     if seeds:
         estimator.merged_seeds_ = tuple(int(seed) for seed in seeds)
     return estimator

@@ -126,8 +126,8 @@ class RunDirectory:
 
 def _fingerprint(job: Mapping[str, Any], arrays: Snapshot) -> str:
     """SHA-256 of everything that an answer depends on: rows, options, priors, space, budget, seed."""
-    kept = {name: job.get(name) for name in ("class", "options", "table")}
-    kept["options"] = {name: value for name, value in dict(kept["options"]).items() if name != "n_jobs"}
+    options = {name: value for name, value in dict(job.get("options", {})).items() if name != "n_jobs"}
+    kept = {"class": job.get("class"), "options": options, "table": job.get("table")}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True, allow_nan=False).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())

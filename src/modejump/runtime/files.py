@@ -120,8 +120,8 @@ class Record:
     def read(self, folder: Path) -> tuple[dict[str, Any], Snapshot]:
         """Contents of the JSON file, and the arrays; OSError where there is no JSON file."""
         about = self.about(folder)
-        held = about.get("arrays")
-        name = held.get("file") if isinstance(held, dict) else None
+        held: dict[str, Any] = about["arrays"] if isinstance(about.get("arrays"), dict) else {}
+        name = held.get("file")
         if not isinstance(name, str) or not self._numbered.fullmatch(name):
             raise self.damaged(folder, f"{self.file} names another file")
         try:

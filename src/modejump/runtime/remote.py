@@ -94,7 +94,7 @@ def pack(problem: Any) -> np.ndarray:
 
 def unpack(packed: np.ndarray) -> Any:
     """The problem in an array of bytes, whose arrays are parts of it."""
-    view = memoryview(as_if_writable(np.asarray(packed)))
+    view = memoryview(as_if_writable(np.asarray(packed)).data)
     end = _ALIGNED + int.from_bytes(view[:_ALIGNED], "little")
     head, sizes = pickle.loads(view[_ALIGNED:end])
     parts = []
@@ -115,7 +115,8 @@ def _with_addresses(problem: Any) -> Any:
     if not family.custom:
         return problem
     if isinstance(problem, FeatureProblem):
-        rows, p = problem.base_model, len(problem.names)
+        rows: Any = problem.base_model
+        p = len(problem.names)
         table = Table(
             problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
             UniformPrior().compile(p).arrays, projections=problem.space.projection > 0.0,

@@ -19,7 +19,6 @@ from modejump.core.handles import SCALARS
 from modejump.kernels.chain import Chain
 from modejump.kernels.state import State, Work, new_state, new_work, word_count
 from modejump.kernels.store import ModelStore, new_store, resize
-from modejump.likelihoods.glm.newton import Glm
 
 Snapshot = dict[str, np.ndarray]
 
@@ -239,7 +238,7 @@ def chain_arrays(chain: Chain) -> Snapshot:
     return place_arrays(chain) | under("record", flatten(chain.record)) | {"rng": chain.rng.copy()}
 
 
-def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
+def read_chain(reader: Reader, chain: Chain, glm: Any, most_models: int, most_room: int) -> Chain:
     """A chain made again from a new one of the same problem.
 
     Parameters
@@ -248,8 +247,8 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
         What ``chain_arrays`` made.
     chain : Chain
         A chain of the problem; its arrays are used where they have the right room.
-    glm : Glm
-        The problem's rows.
+    glm : Conjugate, Glm or CustomRows
+        What the likelihood needs of the rows.
     most_models, most_room : int
         Bounds of the store and of the workspace.
     """
@@ -259,7 +258,7 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
     return chain
 
 
-def read_place(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
+def read_place(reader: Reader, chain: Chain, glm: Any, most_models: int, most_room: int) -> Chain:
     """The same of what ``place_arrays`` made; record and random stream are left as they are."""
     terms, columns = len(chain.state.member), len(chain.state.slot)
     store = read_store(reader.under("store"), terms, most_models)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +122,7 @@ class _Sums:
         # At once: an interrupt finds the task counted as a whole, or not at all.
         self.state = (count + 1, value[order], model[order])
 
-    def snapshot(self) -> tuple[dict[str, int | str], Snapshot]:
+    def snapshot(self) -> tuple[dict[str, Any], Snapshot]:
         """How many tasks are finished, and what they gave; none of it changes any more."""
         count, value, model = self.state
         sums = {name: getattr(self, name)[:count] for name in ("inclusion", "sizes", "total")}
@@ -145,7 +146,7 @@ class _Sums:
         self.state = (count, value, best.array("model", np.uint64, (kept,), (0, 1 << self.terms)))
 
 
-def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Iterator[Tally]:
+def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Generator[Tally, None, None]:
     """What the missing tasks give, in their order."""
     k = len(data.first) - 1
     sizes = np.flatnonzero(np.isfinite(data.prior.log_size))
