@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from running import enumerate_models
 
 import modejump
 from modejump.core.errors import InputError
@@ -28,7 +29,6 @@ from modejump.posterior.posterior import Posterior
 from modejump.problem import problem as problems
 from modejump.problem.fingerprint import fingerprints, is_unchanged, sealed
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
 
 TERMS = {"a": [4], "b": [0], "fixed": [5], "dead": [3], "c": [2], "d": [1]}
 

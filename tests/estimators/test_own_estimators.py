@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from running import gmjmcmc
 from sklearn.base import clone
 
 import modejump
@@ -29,7 +30,7 @@ from modejump import (
 from modejump.estimators import options
 from modejump.features import evaluate
 from modejump.likelihoods.custom.own import LikelihoodError
-from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import feature_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 SHORT = Budget(warmup=600, steps=2000)

@@ -15,7 +15,7 @@ import twin
 from numba import njit
 
 from modejump.core.random import alias_table, below, draw_alias, new_stream, next_word, uniform
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.kernels.chain import DONE, WANT_STORE, Chain, run
 from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate_member
 from modejump.kernels.moves import KERNELS, Moves
@@ -573,7 +573,7 @@ def test_the_better_half_of_equals_is_the_older_one(count: int) -> None:
 
 def check_merged(stores: list[ModelStore]) -> None:
     expected = twin.merge([_as_dict(store) for store in stores])
-    found = [merged_stores(stores, Hands(count)) for count in (1, 3)]
+    found = [merged_stores(stores, ThreadPool(count)) for count in (1, 3)]
     for merged in found:
         table = merged.models
         columns = (table.log_posterior, table.visits, table.first_seen, table.chains)
@@ -618,7 +618,7 @@ def test_renormalised_inclusion_is_the_same_for_any_number_of_threads() -> None:
     value, num = rng.normal(size=100_000), np.zeros(4, np.int64)
     num[COUNT] = len(value)
     store = ModelStore(words, value, np.zeros(0, np.int64), words[:, 0].copy(), np.zeros(0, np.int32), num)
-    found = [renormalised_inclusion(store, 128, Hands(count)) for count in (1, 3)]
+    found = [renormalised_inclusion(store, 128, ThreadPool(count)) for count in (1, 3)]
     np.testing.assert_array_equal(found[0], found[1])
     weight = np.exp(value) / np.exp(value).sum()
     inside = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").reshape(-1, 128)
