@@ -84,7 +84,7 @@ class PosteriorEstimator(BaseEstimator):
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        return self.problem_.family.words
+        return self.problem_.family.words()
 
     def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
         """Predictive mean of the response."""
@@ -265,7 +265,7 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = getattr(FAMILIES.get(self.family), "response", "") in ("count", "amount")
+        tags.target_tags.positive_only = getattr(FAMILIES.get(str(self.family)), "response", "") in ("count", "amount")
         return tags
 
 
