@@ -17,7 +17,6 @@ from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
-from llvmlite import ir
 from numba import njit
 from numba.core import event, types
 from numba.core.caching import FunctionCache, NullCache
@@ -211,12 +210,12 @@ class OutsideCode(int):
     name: str
     digest: str
 
-    def __new__(cls, number: int, name: str, digest: str) -> OutsideCode:
+    def __new__(cls, number: int, name: str, digest: str) -> OutsideCode:  # noqa: D102
         made = super().__new__(cls, number)
         made.name, made.digest = name, digest
         return made
 
-    def __getnewargs__(self) -> tuple[int, str, str]:
+    def __getnewargs__(self) -> Any:
         return int(self), self.name, self.digest
 
 
@@ -227,12 +226,7 @@ class _OutsideType(types.Type):
 
 
 typeof_impl.register(OutsideCode)(lambda code, context: _OutsideType(code))
-
-
-@register_model(_OutsideType)
-class _OutsideModel(models.IntegerModel):
-    def __init__(self, manager: Any, fe_type: Any) -> None:
-        models.PrimitiveModel.__init__(self, manager, fe_type, ir.IntType(64))
+register_model(_OutsideType)(models.OpaqueModel)
 
 
 def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: Any) -> Any:

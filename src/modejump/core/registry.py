@@ -1,4 +1,4 @@
-"""Registries: classes by name, each with a number for compiled code."""
+"""Registries: things by name, each with a number for compiled code."""
 
 from __future__ import annotations
 
@@ -17,57 +17,60 @@ from modejump.core.errors import InputError
 T = TypeVar("T")
 
 
-class Registry(dict[str, type[T]]):
-    """Classes by their ``name``; each gets its place as its ``code``.
+class Registry(dict[str, T]):
+    """Things by their ``name``; each gets its place as its ``code``.
 
     Parameters
     ----------
     kind : str
         What they are, in a sentence.
-    members : iterable of type
+    members : iterable
         The package's own, in order.
     """
 
-    def __init__(self, kind: str, members: Iterable[type[T]] = ()) -> None:
+    def __init__(self, kind: str, members: Iterable[T] = ()) -> None:
         super().__init__()
         self.kind = kind
         for member in members:
             self.register(member)
 
-    def register(self, member: type[T], name: str | None = None) -> type[T]:
-        """Add a class, the user's own too; can be used as a decorator.
+    def register(self, member: T, name: str | None = None) -> T:
+        """Add something, the user's own too; a decorator of classes.
 
         Parameters
         ----------
-        member : type
-            The class; one of the same name gives way to it.
+        member : class or object
+            What to add; one of the same name gives way to it.
         name : str, optional
             Its name, where it is not its attribute ``name``.
         """
-        name, inside = name or str(member.name), member.__module__.startswith("modejump.")  # type: ignore[attr-defined]
-        place = max([int(other.code) for other in self.values()], default=-1) + 1  # type: ignore[attr-defined]
-        member.code = place if inside else OutsideCode(place, name, source_digest(member))  # type: ignore[attr-defined]
+        thing: Any = member
+        others: Iterable[Any] = self.values()
+        name, place = name or str(thing.name), max((int(other.code) for other in others), default=-1) + 1
+        where = _module_of(thing)
+        thing.code = place if where.startswith("modejump.") else OutsideCode(place, name, source_digest(thing, where))
         self[name] = member
         return member
 
     def cases(self, attribute: str) -> Callable[[], dict[int, Any]]:
-        """For `modejump.core.compilation.switch`: the kernel that each class has as this attribute, if it has one."""
-        return lambda: {
-            member.code: getattr(member, attribute)  # type: ignore[attr-defined]
-            for member in self.values()
-            if getattr(member, attribute, None) is not None
-        }
+        """For `modejump.core.compilation.switch`: the kernels that members have as this attribute, by their codes."""
 
-    def find(self, name: object) -> type[T]:
-        """The class of this name; one sentence where there is none."""
+        def found() -> dict[int, Any]:
+            members: Iterable[Any] = self.values()
+            return {m.code: getattr(m, attribute) for m in members if getattr(m, attribute) is not None}
+
+        return found
+
+    def find(self, name: object) -> T:
+        """The member of this name; one sentence where there is none."""
         if isinstance(name, str) and name in self:
             return self[name]
         close = difflib.get_close_matches(str(name).lower(), self, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InputError(f"unknown {self.kind} {name!r}{hint}; choose one of {', '.join(map(repr, self))}.")
 
-    def resolve(self, spec: object, base: type[T]) -> T:
-        """The object that a name or an object stands for.
+    def resolve(self, spec: object, base: type) -> Any:
+        """The object that a name of a class, or an object, stands for.
 
         Parameters
         ----------
@@ -79,19 +82,19 @@ class Registry(dict[str, type[T]]):
         if isinstance(spec, base):
             return spec
         if isinstance(spec, str):
-            return self.find(spec)()
-        example = next(iter(self.values())).__name__
+            made: Any = self.find(spec)
+            return made()
+        example = getattr(next(iter(self.values())), "__name__", "")
         raise InputError(f"a {self.kind} is a name or an object such as {example}(); got {spec!r}.")
 
-    def from_dict(self, stored: Mapping[str, Any]) -> T:
+    def from_dict(self, stored: Mapping[str, Any]) -> Any:
         """The object that `to_dict` described."""
         values = dict(stored)
-        member = self.find(values.pop("name", None))
-        known = {field.name for field in dataclasses.fields(member)}  # type: ignore[arg-type]
-        if not set(values) <= known:
-            extra = ", ".join(sorted(set(values) - known))
-            raise InputError(f"the stored {self.kind} {stored['name']!r} has unknown parameters: {extra}.")
-        return member(**values)
+        made: Any = self.find(values.pop("name", None))
+        extra = sorted(set(values) - {field.name for field in dataclasses.fields(made)})
+        if extra:
+            raise InputError(f"the stored {self.kind} {stored['name']!r} has unknown parameters: {', '.join(extra)}.")
+        return made(**values)
 
 
 def to_dict(thing: Any) -> dict[str, Any]:
@@ -101,9 +104,17 @@ def to_dict(thing: Any) -> dict[str, Any]:
     return {"name": thing.name, **plain}
 
 
-def source_digest(member: type) -> str:
-    """Digest of the file that a class is written in, or of what else is known of its source."""
-    for read in (lambda: inspect.getsource(sys.modules[member.__module__]), lambda: inspect.getsource(member)):
+def _module_of(thing: Any) -> str:
+    """Where a class was written, or the first function that an object holds."""
+    if isinstance(thing, type):
+        return thing.__module__
+    functions = [value for value in vars(thing).values() if hasattr(value, "py_func")]
+    return str(functions[0].py_func.__module__) if functions else type(thing).__module__
+
+
+def source_digest(thing: Any, module: str) -> str:
+    """Digest of the file that something was written in, or of what else is known of its source."""
+    for read in (lambda: inspect.getsource(sys.modules[module]), lambda: inspect.getsource(thing)):
         try:
             return hashlib.sha256(read().encode()).hexdigest()[:16]
         except (OSError, TypeError, KeyError):

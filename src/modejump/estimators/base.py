@@ -321,7 +321,7 @@ class PosteriorEstimator(BaseEstimator):
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        return self.problem_.family.words
+        return self.problem_.family.words()
 
     @documented()
     def page(self, features: int = 20, models: int = 5) -> Summary:

@@ -29,9 +29,7 @@ def _best_g(code, par, n, base, k, log_likelihood, log_det_base, wald):
     return _empirical_bayes(par, n, base, k, log_likelihood, log_det_base, wald)
 
 
-_laplace = switch(
-    "par, n, base, k, log_likelihood, log_det_base, wald", COEF_PRIORS.cases("log_laplace"), _best_g
-)
+_laplace = switch("par, n, base, k, log_likelihood, log_det_base, wald", COEF_PRIORS.cases("log_laplace"), _best_g)
 
 
 @kernel

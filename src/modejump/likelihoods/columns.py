@@ -7,11 +7,14 @@ is called (`modejump.likelihoods.custom.own.CustomRows`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from modejump.core.compilation import entry, generic
+
+# Of one of these kinds.
+LikelihoodRows = Any
 
 
 class Conjugate(NamedTuple):

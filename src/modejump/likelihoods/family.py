@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from modejump.core.errors import InputError
 from modejump.core.registry import Registry
 from modejump.priors.coefficients import CoefPrior, CoefPriorData
 from modejump.priors.compiled import ModelPriorArrays
+
+Function = Callable[[np.ndarray], np.ndarray]
 
 
 class Table(NamedTuple):
@@ -33,58 +36,54 @@ class Table(NamedTuple):
     projections: bool | None = None
 
 
+@dataclass(eq=False)
 class Link:
     """A link function of one family.
 
-    A link of a generalised linear model has compiled functions, too: ``rows(glm, work, first, m)`` leaves score and
-    information of a block of rows in ``work`` and returns its log likelihood; ``information_slope(t)``, where estimates
-    may be infinite, gives the first two derivatives of the log information by the predictor; ``settle(glm, work)``,
-    where the family has a further parameter, estimates it at the end of a fit and says whether that could be done.
-
-    Attributes
+    Parameters
     ----------
     name : str
         What users call it.
-    code : int
-        Place in the registry.
-    latex : str
-        LaTeX of the link function, with ``{}`` for the mean.
-    text : str
-        The same as plain text.
+    predictor, mean : callable
+        The link function, from means to linear predictors, and its inverse.
+    latex, text : str
+        LaTeX and plain text of the link function, with ``{}`` for the mean.
     positive : bool
         Whether means are positive, so that predictions are about their logarithm.
+    log_mean : callable, optional
+        Location and variance of the log mean from those of the linear predictor, where they are others; NaN where a
+        predictor has no mean.
+    rows : kernel
+        ``rows(glm, work, first, m)`` leaves score and information of a block of rows in ``work`` and returns its log
+        likelihood.
+    information_slope : kernel, optional
+        ``information_slope(t)``, where estimates may be infinite: the first two derivatives of the log information.
+    settle : kernel, optional
+        ``settle(glm, work)``, where responses have a further parameter, estimates it at the end of a fit and says
+        whether that could be done.
+    close, reach : tuple of two floats, optional
+        For an inverse link that is a smooth step from 0 to 1: location and scale of the normal distribution function
+        beside which it is tabulated for predictions, and where the difference is tabulated (above it is below 1e-12;
+        below, the inverse link is the exponential function). Without them predictions take the slower way of any link.
+    step : kernel, optional
+        The inverse link of one number, where there is such a difference.
     """
 
-    name: ClassVar[str]
+    name: str
+    predictor: Function
+    mean: Function
+    latex: str = "{}"
+    text: str = "{}"
+    positive: bool = False
+    log_mean: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] = lambda loc, variance: (loc, variance)
+    rows: Any = None
+    information_slope: Any = None
+    settle: Any = None
+    close: tuple[float, float] | None = None
+    reach: tuple[float, float] = (0.0, 0.0)
+    step: Any = None
+
     code: ClassVar[int]
-    latex: ClassVar[str] = "{}"
-    text: ClassVar[str] = "{}"
-    positive: ClassVar[bool] = False
-
-    rows: ClassVar[Any] = None
-    information_slope: ClassVar[Any] = None
-    settle: ClassVar[Any] = None
-
-    @staticmethod
-    def predictor(mean: np.ndarray) -> np.ndarray:
-        """The link function: from means to linear predictors."""
-        raise NotImplementedError
-
-    @staticmethod
-    def mean(predictor: np.ndarray) -> np.ndarray:
-        """The inverse link function: from linear predictors to means."""
-        raise NotImplementedError
-
-    @staticmethod
-    def log_mean(loc: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Location and variance of the log mean, where means are positive; NaN where a predictor has no mean.
-
-        Parameters
-        ----------
-        loc, variance : ndarray
-            Of the linear predictor, which is normal.
-        """
-        return loc, variance
 
 
 class Family:
@@ -99,7 +98,7 @@ class Family:
     ----------
     name : str
         What users call it.
-    links : tuple of Link classes
+    links : tuple of Link
         Its links.
     response : str
         What a response is: "number", "class" (0 or 1), "count", or "amount" (positive).
@@ -113,14 +112,14 @@ class Family:
         What models do that have no maximum of the likelihood, and what to do about it, as parts of a sentence.
     """
 
-    name: ClassVar[str]
+    name: str
     code: ClassVar[int]
-    links: ClassVar[tuple[type[Link], ...]]
-    response: ClassVar[str] = "number"
-    conjugate: ClassVar[bool] = False
-    custom: ClassVar[bool] = False
-    bounded: ClassVar[bool] = False
-    perfect: ClassVar[tuple[str, str] | None] = None
+    links: tuple[Link, ...]
+    response = "number"
+    conjugate = False
+    custom = False
+    bounded = False
+    perfect: tuple[str, str] | None = None
 
     def __init__(self, link: str | None = None) -> None:
         known = {candidate.name: candidate for candidate in self.links}
@@ -141,10 +140,12 @@ class Family:
     def __hash__(self) -> int:
         return hash((self.name, self.link))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resolve_family, (self.name, self.link)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.link!r})"
 
-    @property
     def words(self) -> str:
         """Family and link, for a summary; empty where that goes without saying."""
         return f"{self.name}, {self.link} link"
@@ -171,8 +172,8 @@ class Family:
 
         Examples
         --------
-        >>> print(resolve_family("poisson").latex(r"\\hat{y}"))
-        \\log \\hat{y}
+        >>> print(resolve_family("poisson").latex(r"\hat{y}"))
+        \log \hat{y}
         """
         return self.link_function.latex.replace("{}", mean)
 
@@ -191,15 +192,7 @@ class Family:
         raise NotImplementedError
 
     def explained(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Share of the deviance that predicted means explain; R squared for Gaussian responses.
-
-        Parameters
-        ----------
-        y, mean : ndarray of shape (n,)
-            Responses and predicted means.
-        weight : ndarray of shape (n,), optional
-            Case weights.
-        """
+        """Share of the deviance that predicted means explain; R squared for Gaussian responses."""
         if len(y) < 2:
             return float("nan")
         average = np.full(len(y), np.average(y, weights=weight))
@@ -207,17 +200,7 @@ class Family:
         return 1.0 - left / total if total > 0.0 else float(left == 0.0)
 
     def bind(self, table: Table, prior: CoefPriorData, n: float) -> tuple[Family, Any]:
-        """The family as one that knows the problem, and what compiled code needs of the rows.
-
-        Parameters
-        ----------
-        table : Table
-            Rows and terms.
-        prior : CoefPriorData
-            Prior of the coefficients.
-        n : float
-            Observations.
-        """
+        """The family as one that knows the problem, and what compiled code needs of the rows."""
         raise NotImplementedError
 
     def without_rows(self, base: int) -> Any:
@@ -229,28 +212,28 @@ class Family:
 LINKS: Registry[Link] = Registry("link")
 
 
-class Families(Registry[Family]):
+class Families(Registry[type[Family]]):
     """Families by name."""
 
-    def register(self, member: type[Family]) -> type[Family]:
+    def register(self, member: type[Family], name: str | None = None) -> type[Family]:
         """Add a family and its links."""
         for link in member.links:
             LINKS.register(link, f"{member.name} {link.name}")
-        return super().register(member)
+        return super().register(member, name)
 
 
 FAMILIES = Families("family")
 
 
-def register_link(family: str, link: type[Link]) -> None:
+def register_link(family: str, link: Link) -> None:
     """Add a link to a family.
 
     Parameters
     ----------
     family : str
         Name of the family.
-    link : Link class
-        The link.
+    link : Link
+        The link; one of the same name gives way to it.
     """
     owner = FAMILIES.find(family)
     LINKS.register(link, f"{family} {link.name}")

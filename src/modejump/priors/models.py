@@ -269,7 +269,7 @@ class WeightedPrior(ModelPrior):
         return CompiledModelPrior(weights_only(np.array(self.log_weights), largest), normalised=False)
 
 
-MODEL_PRIORS: Registry[ModelPrior] = Registry(
+MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(
     "model prior", (UniformPrior, BernoulliPrior, BetaBinomialPrior, WeightedPrior)
 )
 

@@ -26,8 +26,7 @@ from modejump.features.nonlinear.transforms import Transform
 from modejump.features.table import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Arena, new_arena
 from modejump.kernels.populations.population import EMPTY_WEIGHT, Population
 from modejump.likelihoods import Family
-from modejump.likelihoods.columns import Conjugate
-from modejump.likelihoods.custom.own import CustomRows
+from modejump.likelihoods.columns import Conjugate, LikelihoodRows
 from modejump.likelihoods.glm.newton import Glm
 from modejump.priors.coefficients import CoefPrior
 from modejump.priors.compiled import weights_only
@@ -84,9 +83,9 @@ class FeatureProblem:
     coef_prior: CoefPrior
     model_prior: FeaturePrior
     family: Family
-    base_model: Conjugate | Glm | CustomRows = Conjugate()
+    base_model: LikelihoodRows = Conjugate()
 
-    def glm(self, z: np.ndarray) -> Conjugate | Glm | CustomRows:
+    def glm(self, z: np.ndarray) -> LikelihoodRows:
         """What the likelihood needs of the rows over the columns of a population."""
         if not isinstance(self.base_model, Glm):
             return self.base_model
@@ -140,9 +139,7 @@ class FeatureProblem:
             np.zeros((s, 0)) if shown is None else shown,
         )
 
-    def population_data(
-        self, z: np.ndarray, most: int | None = None, glm: CustomRows | None = None
-    ) -> ProblemData:
+    def population_data(self, z: np.ndarray, most: int | None = None, glm: LikelihoodRows | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``.
 
         ``most`` bounds the columns of a model that can be evaluated, where that is less than the places. ``glm`` is

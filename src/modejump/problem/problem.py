@@ -19,11 +19,10 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.data.rows import LARGE_BYTES, as_if_writable
 from modejump.likelihoods import Family, resolve_family
-from modejump.likelihoods.columns import Conjugate
-from modejump.likelihoods.custom.own import CustomRows
+from modejump.likelihoods.columns import Conjugate, LikelihoodRows
 from modejump.likelihoods.family import Table
 from modejump.likelihoods.gaussian.tables import MixturePrior, tabulated
-from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW, Glm
+from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW
 from modejump.priors.coefficients import CoefPrior, CoefPriorData, resolve_coef_prior
 from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model_prior
@@ -68,7 +67,7 @@ class ProblemData(NamedTuple):
     prior: ModelPriorArrays
     columns: Columns
     zobrist: np.ndarray
-    glm: Conjugate | Glm | CustomRows
+    glm: LikelihoodRows
     rank: np.ndarray
 
 
@@ -80,7 +79,7 @@ def problem_data(
     coef_prior: CoefPrior,
     model_prior: ModelPriorArrays,
     columns: Columns,
-    glm: Conjugate | Glm | CustomRows,
+    glm: LikelihoodRows,
     n: float,
     base: int,
     base_rss: float,
@@ -314,9 +313,7 @@ def _stays(x: np.ndarray, family: Family) -> bool:
     return bool(x.flags.f_contiguous or (x.flags.c_contiguous and x.shape[1] <= _SHORT_ROW))
 
 
-def _standardised(
-    columns: Columns, base: np.ndarray, basis: np.ndarray, order: np.ndarray | None
-) -> Mapping[str, Any]:
+def _standardised(columns: Columns, base: np.ndarray, basis: np.ndarray, order: np.ndarray | None) -> Mapping[str, Any]:
     """Candidate columns as fields of a `Glm`: standardised ones, or where an order is given the table as it is."""
     if order is None:
         rows, p = columns.x.shape

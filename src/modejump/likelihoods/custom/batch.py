@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class BatchLikelihood(Own):
     [-1.0, 1.0]
     """
 
-    name: ClassVar[str] = "batch likelihood"
+    name = "batch likelihood"
 
     def __init__(self, score: Callable[[list[Model]], Sequence[float]]) -> None:
         super().__init__()

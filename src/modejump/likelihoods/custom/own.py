@@ -20,7 +20,7 @@ import math
 import textwrap
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numba import carray, cfunc, farray, njit, types
@@ -31,8 +31,8 @@ from numba.extending import intrinsic, is_jitted
 from modejump.core.compilation import implements, kernel
 from modejump.core.errors import InputError
 from modejump.likelihoods.columns import fit_columns, log_marginal_of_columns
-from modejump.likelihoods.family import Family, Link, Table
-from modejump.likelihoods.gaussian.family import Identity
+from modejump.likelihoods.family import Family, Table
+from modejump.likelihoods.gaussian.family import IDENTITY
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors.coefficients import CoefPrior, CoefPriorData, resolve_coef_prior
 
@@ -108,8 +108,8 @@ def keep_error(models: str, error: BaseException) -> None:
 class Own(Family):
     """What likelihoods of the user's own share: no link, no coefficient prior, no offset."""
 
-    links: ClassVar[tuple[type[Link], ...]] = (Identity,)
-    custom: ClassVar[bool] = True
+    links = (IDENTITY,)
+    custom = True
     # Of a problem: the C functions, which must outlive every call. Empty before there is one.
     alive: tuple[Any, ...] = ()
 
@@ -132,7 +132,6 @@ class Own(Family):
             )
         return type(self), self.arguments()
 
-    @property
     def words(self) -> str:
         """The likelihood, for a summary."""
         return f"any, under {self!r}"
@@ -208,7 +207,7 @@ class StoredLikelihood(Own):
         The likelihood in words.
     """
 
-    name: ClassVar[str] = "stored likelihood"
+    name = "stored likelihood"
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -254,7 +253,7 @@ class OwnLikelihood(Own):
     OwnLikelihood(log_likelihood, 1 parameter)
     """
 
-    name: ClassVar[str] = "own likelihood"
+    name = "own likelihood"
     # By Numba, and as a C function; once for all problems.
     _compiled: tuple[Any, ...] = ()
 

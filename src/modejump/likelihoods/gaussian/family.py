@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -11,31 +11,16 @@ from modejump.likelihoods.columns import Conjugate
 from modejump.likelihoods.family import Family, Link, Table
 from modejump.priors.coefficients import CoefPriorData
 
-
-class Identity(Link):
-    """The mean itself."""
-
-    name: ClassVar[str] = "identity"
-
-    @staticmethod
-    def predictor(mean: np.ndarray) -> np.ndarray:
-        """The mean."""
-        return mean
-
-    @staticmethod
-    def mean(predictor: np.ndarray) -> np.ndarray:
-        """The predictor."""
-        return predictor
+IDENTITY = Link("identity", predictor=np.asarray, mean=np.asarray)
 
 
 class Gaussian(Family):
     """Gaussian responses."""
 
-    name: ClassVar[str] = "gaussian"
-    links: ClassVar[tuple[type[Link], ...]] = (Identity,)
-    conjugate: ClassVar[bool] = True
+    name = "gaussian"
+    links = (IDENTITY,)
+    conjugate = True
 
-    @property
     def words(self) -> str:
         """Nothing."""
         return ""

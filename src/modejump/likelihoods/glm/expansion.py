@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from modejump.core.compilation import entry
 from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, has_estimate, load, new_glm_work
 from modejump.likelihoods.glm.rows import score_rows
-from modejump.priors.coefficients import CoefPriorData
 
 # Rows whose information is below this share of the largest say nothing about the scale.
 _LEAST = 1e-12
@@ -71,7 +70,7 @@ def rows_of_last_fit(glm: Glm, work: GlmWork, cols: np.ndarray) -> Rows:
     return rows
 
 
-def expand(glm: Glm, cols: np.ndarray, prior: CoefPriorData, n: float) -> Expansion | None:
+def expand(glm: Glm, cols: np.ndarray, prior: Any, n: float) -> Expansion | None:
     """The expansion at the fit of the model with these columns; None where that has no fit.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from modejump.priors.coefficients import CoefPrior, CoefPriorData
 class GlmFamily(Family):
     """A family whose models are fitted by Newton's method, with Laplace's approximation of the marginal likelihood.
 
-    Of the distribution of a response given its mean, predictions need what the methods `noise`, `cdf` and `sharpness`
-    give, and for amounts `log_response` and `log_moments`.
+    Predictions of counts and amounts need `noise`, `cdf` and `sharpness`, those of amounts also ``log_response`` and
+    ``log_moments`` (see `modejump.likelihoods.glm.gamma`).
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class GlmFamily(Family):
         Linear predictors below and above which the distribution of a response is as good as constant.
     """
 
-    separable: ClassVar[bool] = False
-    shape_rules: ClassVar[Any] = None
-    flat: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    separable = False
+    shape_rules: Any = None
+    flat = (-np.inf, np.inf)
 
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse priors without a formula for these models."""
@@ -47,15 +47,7 @@ class GlmFamily(Family):
         yield np.full(len(y), float(self.predictor(np.array([(w * y).sum() / w.sum()]))[0])) - offset
 
     def noise(self, mean: np.ndarray, second: np.ndarray, shape: np.ndarray) -> np.ndarray:
-        """Expected variance of a response whose mean is uncertain.
-
-        Parameters
-        ----------
-        mean, second : ndarray
-            First and second moment of its mean.
-        shape : ndarray
-            Its shape.
-        """
+        """Expected variance of a response, from the first and second moment of its mean and its shape."""
         raise NotImplementedError
 
     def cdf(self, y: np.ndarray, log_mean: np.ndarray, shape: np.ndarray) -> np.ndarray:
@@ -89,15 +81,8 @@ class GlmFamily(Family):
 
     def _glm(self, y: np.ndarray, weight: np.ndarray, offset: np.ndarray, basis: np.ndarray) -> Glm:
         return Glm(
-            y=np.ascontiguousarray(y),
-            weight=weight,
-            offset=offset,
-            base=basis,
-            x=np.zeros((0, len(y))),
-            start=np.zeros(len(basis)),
-            null=0.0,
-            link=self.link_function.code,
-            separable=int(self.separable and not offset.any()),
-            bounded=int(self.bounded),
+            y=np.ascontiguousarray(y), weight=weight, offset=offset, base=basis, x=np.zeros((0, len(y))),
+            start=np.zeros(len(basis)), null=0.0, link=self.link_function.code,
+            separable=int(self.separable and not offset.any()), bounded=int(self.bounded),
             unit=int((weight == 1.0).all()),
-        )
+        )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammainc, gammaln, logsumexp, polygamma
@@ -14,87 +13,66 @@ from modejump.core.errors import InputError
 from modejump.likelihoods.family import Link
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.gamma_shape import settle_shape, shape_rules
-from modejump.likelihoods.glm.poisson import Log
 from modejump.likelihoods.glm.rows import fast_exp
 
 
-class GammaLog(Log):
-    """Logarithm of the mean of amounts."""
-
-    settle = staticmethod(settle_shape)
-
-    @staticmethod
-    @kernel
-    def rows(glm, work, first, m):
-        """Score and information of the block at shape one; returns its log likelihood."""
-        y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
-        total = 0.0
-        for r in range(m):
-            ratio = y[first + r] * fast_exp(-eta[r])
-            score[r] = weight[first + r] * (ratio - 1.0)
-            # The observed information: positive, and Newton's method needs no other.
-            info[r] = weight[first + r] * ratio
-        for r in range(m):
-            total -= info[r] + weight[first + r] * eta[r]
-        return total
+@kernel
+def _log_rows(glm, work, first, m):
+    """Score and information of a block at shape one under the log link; returns its log likelihood."""
+    y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
+    total = 0.0
+    for r in range(m):
+        ratio = y[first + r] * fast_exp(-eta[r])
+        score[r] = weight[first + r] * (ratio - 1.0)
+        # The observed information: positive, and Newton's method needs no other.
+        info[r] = weight[first + r] * ratio
+    for r in range(m):
+        total -= info[r] + weight[first + r] * eta[r]
+    return total
 
 
-class GammaInverse(Link):
-    """Reciprocal of the mean of amounts.
+@kernel
+def _inverse_rows(glm, work, first, m):
+    """Score and information of a block at shape one under the inverse link; returns its log likelihood."""
+    total = 0.0
+    for r in range(m):
+        w, target, t = glm.weight[first + r], glm.y[first + r], work.eta[r]
+        if not t > 0.0:
+            return -np.inf
+        work.score[r] = w * (1.0 / t - target)
+        work.info[r] = w / (t * t)
+        total += w * (math.log(t) - target * t)
+    return total
 
-    A normal predictor may be negative, which no mean allows, and its reciprocal has no expectation: for predictions
-    the lognormal with the same mean and variance takes its place.
+
+def _log_mean_of_inverse(loc: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log mean under the inverse link; NaN where the predictor is not positive.
+
+    A normal predictor may be negative, which no mean allows, and its reciprocal has no expectation: the lognormal with
+    the same mean and variance takes its place.
     """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        log_variance = np.log1p(variance / loc**2)
+        return 0.5 * log_variance - np.log(loc), log_variance
 
-    name: ClassVar[str] = "inverse"
-    latex: ClassVar[str] = "1 / {}"
-    text: ClassVar[str] = "1/{}"
-    positive: ClassVar[bool] = True
 
-    settle = staticmethod(settle_shape)
-
-    @staticmethod
-    def predictor(mean: np.ndarray) -> np.ndarray:
-        """The link function."""
-        return 1.0 / mean
-
-    @staticmethod
-    def mean(predictor: np.ndarray) -> np.ndarray:
-        """The inverse link function."""
-        return 1.0 / predictor
-
-    @staticmethod
-    def log_mean(loc: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Minus the log of a lognormal predictor; NaN where it is not positive."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            log_variance = np.log1p(variance / loc**2)
-            return 0.5 * log_variance - np.log(loc), log_variance
-
-    @staticmethod
-    @kernel
-    def rows(glm, work, first, m):
-        """Score and information of the block at shape one; returns its log likelihood."""
-        total = 0.0
-        for r in range(m):
-            w, target, t = glm.weight[first + r], glm.y[first + r], work.eta[r]
-            if not t > 0.0:
-                return -np.inf
-            work.score[r] = w * (1.0 / t - target)
-            work.info[r] = w / (t * t)
-            total += w * (math.log(t) - target * t)
-        return total
+LOG = Link(
+    "log", np.log, np.exp, latex=r"\log {}", text="log {}", positive=True, rows=_log_rows, settle=settle_shape
+)  # fmt: skip
+INVERSE = Link(
+    "inverse", np.reciprocal, np.reciprocal, latex="1 / {}", text="1/{}", positive=True, log_mean=_log_mean_of_inverse,
+    rows=_inverse_rows, settle=settle_shape,
+)  # fmt: skip
 
 
 class Gamma(GlmFamily):
     """Amounts with a gamma distribution of common shape."""
 
-    name: ClassVar[str] = "gamma"
-    links: ClassVar[tuple[type[Link], ...]] = (GammaLog, GammaInverse)
-    response: ClassVar[str] = "amount"
-    bounded: ClassVar[bool] = True
-    perfect: ClassVar[tuple[str, str] | None] = (
-        "fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y",
-    )  # fmt: skip
+    name = "gamma"
+    links = (LOG, INVERSE)
+    response = "amount"
+    bounded = True
+    perfect = ("fit y perfectly, so that its shape is infinite", "choose a Gaussian response, such as the log of y")
     shape_rules = staticmethod(shape_rules)
 
     def check(self, y: np.ndarray) -> None:

@@ -26,7 +26,6 @@ from modejump.likelihoods.glm.newton import (
     new_glm_work,
     sum_rows,
 )
-from modejump.priors.coefficients import CoefPriorData
 
 # Rows of one part.
 PART = 32_768
@@ -104,7 +103,7 @@ class _Parts:
         return float(self.total[:, 0].sum())
 
 
-def _newton(work: GlmWork, parts: _Parts, prior: CoefPriorData, steps: int) -> int:
+def _newton(work: GlmWork, parts: _Parts, prior: Any, steps: int) -> int:
     before, halvings = -np.inf, 0
     for turn in range(steps):
         state, before, halvings = _turn(work, parts.size, parts(), turn, before, halvings, prior)
@@ -113,9 +112,7 @@ def _newton(work: GlmWork, parts: _Parts, prior: CoefPriorData, steps: int) -> i
     return SLOW
 
 
-def fit_columns_by_parts(
-    glm: Glm, work: GlmWork, cols: np.ndarray, prior: CoefPriorData, n: float, threads: int = 1
-) -> float:
+def fit_columns_by_parts(glm: Glm, work: GlmWork, cols: np.ndarray, prior: Any, n: float, threads: int = 1) -> float:
     """The log marginal likelihood of `modejump.likelihoods.columns.fit_columns`, the rows shared by threads.
 
     Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaincc, logsumexp, xlogy
@@ -15,60 +14,35 @@ from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.rows import fast_exp
 
 
-class Log(Link):
-    """Logarithm of a positive mean."""
-
-    name: ClassVar[str] = "log"
-    latex: ClassVar[str] = r"\log {}"
-    text: ClassVar[str] = "log {}"
-    positive: ClassVar[bool] = True
-
-    @staticmethod
-    def predictor(mean: np.ndarray) -> np.ndarray:
-        """The link function."""
-        return np.log(mean)
-
-    @staticmethod
-    def mean(predictor: np.ndarray) -> np.ndarray:
-        """The inverse link function."""
-        return np.exp(predictor)
+@kernel
+def _rows(glm, work, first, m):
+    """Score and information of a block; returns its log likelihood."""
+    y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
+    total = 0.0
+    for r in range(m):
+        mu = fast_exp(eta[r])
+        score[r] = weight[first + r] * (y[first + r] - mu)
+        info[r] = weight[first + r] * mu
+    for r in range(m):
+        total += weight[first + r] * (y[first + r] * eta[r]) - info[r]
+    return total
 
 
-class PoissonLog(Log):
-    """Logarithm of the rate of counts."""
-
-    @staticmethod
-    @kernel
-    def rows(glm, work, first, m):
-        """Score and information of the block; returns its log likelihood."""
-        y, weight, eta, score, info = glm.y, glm.weight, work.eta, work.score, work.info
-        total = 0.0
-        for r in range(m):
-            mu = fast_exp(eta[r])
-            score[r] = weight[first + r] * (y[first + r] - mu)
-            info[r] = weight[first + r] * mu
-        for r in range(m):
-            total += weight[first + r] * (y[first + r] * eta[r]) - info[r]
-        return total
-
-    @staticmethod
-    @kernel
-    def information_slope(t):
-        """Derivatives of the log information."""
-        return 1.0, 0.0
+LOG = Link(
+    "log", np.log, np.exp, latex=r"\log {}", text="log {}", positive=True, rows=_rows,
+    information_slope=kernel(lambda t: (1.0, 0.0)),
+)  # fmt: skip
 
 
 class Poisson(GlmFamily):
     """Counts with a Poisson distribution."""
 
-    name: ClassVar[str] = "poisson"
-    links: ClassVar[tuple[type[Link], ...]] = (PoissonLog,)
-    response: ClassVar[str] = "count"
-    perfect: ClassVar[tuple[str, str] | None] = (
-        "tell counts of 0 from others for certain", "coef_prior='jeffreys' weighs such models too",
-    )  # fmt: skip
+    name = "poisson"
+    links = (LOG,)
+    response = "count"
+    perfect = ("tell counts of 0 from others for certain", "coef_prior='jeffreys' weighs such models too")
     # Counts are none below, and without number above.
-    flat: ClassVar[tuple[float, float]] = (-40.0, 80.0)
+    flat = (-40.0, 80.0)
 
     def check(self, y: np.ndarray) -> None:
         """Refuse what is no count, and counts that are all 0."""

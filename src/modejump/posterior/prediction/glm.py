@@ -11,12 +11,13 @@ over which the variances of the coefficients go with the reciprocal of the shape
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 from scipy import special
 
 from modejump.core.errors import InputError
+from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g_laplace, shrinkage_factor
 from modejump.posterior.fits import KeptModels
 from modejump.posterior.prediction.distribution import Coefficients, GNodes, NewRows, PredictiveDistribution
@@ -54,8 +55,8 @@ class GlmPredictor(PredictiveDistribution):
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
-        self.family: Any = problem.family
-        self.link = self.family.link_function
+        self.family = family = cast(GlmFamily, problem.family)
+        self.link = family.link_function
         data, sizes = problem.data, np.array([len(c) for c in self.columns])
         self.nodes = GNodes.of([
             shrinkage_rule(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, float(wald))
@@ -63,7 +64,7 @@ class GlmPredictor(PredictiveDistribution):
         ])  # fmt: skip
         # At a shape other than its estimate the coefficients have their variance times ``wider``.
         self.shape = self.wider = np.ones(len(self.nodes.shrink))
-        if self.family.shape_rules is not None:
+        if family.shape_rules is not None:
             self._average_over_shapes(sizes)
 
     def _average_over_shapes(self, sizes: np.ndarray) -> None:
@@ -95,7 +96,7 @@ class GlmPredictor(PredictiveDistribution):
             if self.link.positive:
                 with np.errstate(over="ignore"):
                     out[rows] = (mixture.weight * np.exp(mixture.loc + 0.5 * mixture.scale**2)).sum(axis=1)
-            elif getattr(self.link, "close", None) is not None:
+            elif self.link.close is not None:
                 mean_probabilities(mixture.loc, mixture.scale, mixture.weight, table_of(self.link), out[rows])
             else:
                 rule = grid_rule(mixture, np.full(len(mixture.loc), SMOOTH))

@@ -19,8 +19,7 @@ import numpy as np
 from scipy import special
 
 from modejump.core.compilation import entry, kernel, switch
-from modejump.likelihoods.family import LINKS
-from modejump.likelihoods.glm.steps import StepLink
+from modejump.likelihoods.family import LINKS, Link
 from modejump.posterior.prediction.grid import SMOOTH
 
 # How far a component reaches, in its standard deviations.
@@ -55,12 +54,12 @@ class Table(NamedTuple):
 
 
 @cache
-def table_of(link: type[StepLink]) -> Table:
+def table_of(link: Link) -> Table:
     """The table of a link.
 
     Parameters
     ----------
-    link : StepLink class
+    link : Link
         A link with a normal distribution function beside it.
     """
     assert link.close is not None
@@ -148,16 +147,14 @@ def mean_probabilities(loc, scale, weight, table, out):
         out[r] = min(max(total, 0.0), 1.0)
 
 
-def mean_probabilities_plain(
-    loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: type[StepLink]
-) -> np.ndarray:
+def mean_probabilities_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: Link) -> np.ndarray:
     """Plain twin of :func:`mean_probabilities`: the trapezoidal rule on the inverse link, component by component.
 
     Parameters
     ----------
     loc, scale, weight : ndarray of shape (rows, components)
         The mixtures.
-    link : StepLink class
+    link : Link
         The link.
     """
     # The function is 0 and 1 beyond: what a normal has above counts in closed form.

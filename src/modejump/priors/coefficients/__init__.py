@@ -26,7 +26,7 @@ __all__ = [
     "HyperGN", "Intrinsic", "Jeffreys", "KnownVariance", "Robust", "coef_prior_from_dict", "resolve_coef_prior",
 ]  # fmt: skip
 
-COEF_PRIORS: Registry[CoefPrior] = Registry(
+COEF_PRIORS: Registry[type[CoefPrior]] = Registry(
     "coefficient prior",
     (Jeffreys, GPrior, HyperG, HyperGN, JZS, EBLocal, BIC, AIC, Robust, Intrinsic, BetaPrime, KnownVariance),
 )

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from modejump.core.compilation import kernel
 from modejump.core.registry import to_dict
+
+
+def compiled(formula: Callable[..., Any]) -> Any:
+    """A formula of a prior, compiled."""
+    return staticmethod(kernel(formula))
+
+
+def plain(formula: Callable[..., Any]) -> Any:
+    """The plain twin of one."""
+    return staticmethod(formula)
 
 
 class CoefPriorData(NamedTuple):
@@ -41,8 +53,6 @@ class CoefPrior:
     ----------
     name : str
         What users call it.
-    code : int
-        Place in the registry.
     shrinks : bool
         Whether coefficients are shrunk by g / (1 + g); if not, their prior is flat.
     needs_information : bool
@@ -67,34 +77,22 @@ class CoefPrior:
     mixture_form: ClassVar[Any] = None
     mixture_form_plain: ClassVar[Any] = None
 
-    def values(self, n: float, tss: float) -> tuple[float, ...]:
-        """Parameters for compiled code, at most four.
-
-        Parameters
-        ----------
-        n : float
-            Number of observations, the sum of the case weights.
-        tss : float
-            Residual sum of squares of the base model.
-        """
+    def parameters(self, n: float, tss: float) -> tuple[float, ...]:
+        """At most four numbers for compiled code, given the observations and RSS of the base model."""
         return ()
 
     def single_g(self, par: NDArray[np.float64], statistic: float) -> float:
         """The one value of g, where it is given or estimated.
 
-        Parameters
-        ----------
-        par : float64 (4,)
-            Parameters.
-        statistic : float
-            F statistic of the model against the base; of a generalised linear model Wald's statistic over k.
+        It is estimated from the F statistic of the model against the base; from Wald's statistic over k where the model
+        is a generalised linear one.
         """
         raise NotImplementedError
 
     def compile(self, n: float, tss: float) -> CoefPriorData:
-        """The prior as compiled code reads it; parameters as for `values`."""
+        """The prior as compiled code reads it, given the observations and RSS of the base model."""
         par = np.zeros(4)
-        given = self.values(n, tss)
+        given = self.parameters(n, tss)
         par[: len(given)] = given
         return CoefPriorData(self.code, par, int(self.needs_information), int(self.survives_separation))
 

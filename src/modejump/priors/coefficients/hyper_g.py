@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from modejump.core.compilation import kernel
 from modejump.priors.base import real_number
-from modejump.priors.coefficients.base import CoefPrior
+from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 
 @dataclass(frozen=True)
@@ -25,25 +23,16 @@ class HyperG(CoefPrior):
 
     a: float = 3.0
 
-    name: ClassVar[str] = "hyper-g"
+    name = "hyper-g"
+    mixture_form = compiled(lambda par, n, base, k: ((0.0, 1.0, 1.0, 0.5 * par[0], 0.0), math.log(0.5 * par[0] - 1.0)))
+    mixture_form_plain = plain(lambda par, n, base, k: ((0.0, 1.0, 1.0, par[0] / 2, 0.0), np.log((par[0] - 2) / 2)))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "a", real_number(self.a, f"a of the {self.name} prior", above=2.0))
 
-    def values(self, n, tss):
-        """Parameters: a."""
+    def parameters(self, n: float, tss: float) -> tuple[float, ...]:
+        """The parameter a."""
         return (self.a,)
-
-    @staticmethod
-    @kernel
-    def mixture_form(par, n, base, k):
-        """Prior of g."""
-        return (0.0, 1.0, 1.0, 0.5 * par[0], 0.0), math.log(0.5 * par[0] - 1.0)
-
-    @staticmethod
-    def mixture_form_plain(par, n, base, k):
-        """Plain twin."""
-        return (0.0, 1.0, 1.0, par[0] / 2, 0.0), np.log((par[0] - 2) / 2)
 
 
 @dataclass(frozen=True)
@@ -56,15 +45,6 @@ class HyperGN(HyperG):
         Above 2; values in (2, 4] are recommended.
     """
 
-    name: ClassVar[str] = "hyper-g-n"
-
-    @staticmethod
-    @kernel
-    def mixture_form(par, n, base, k):
-        """Prior of g."""
-        return (0.0, n, 1.0, 0.5 * par[0], 0.0), math.log(0.5 * par[0] - 1.0)
-
-    @staticmethod
-    def mixture_form_plain(par, n, base, k):
-        """Plain twin."""
-        return (0.0, n, 1.0, par[0] / 2, 0.0), np.log((par[0] - 2) / 2)
+    name = "hyper-g-n"
+    mixture_form = compiled(lambda par, n, base, k: ((0.0, n, 1.0, 0.5 * par[0], 0.0), math.log(0.5 * par[0] - 1.0)))
+    mixture_form_plain = plain(lambda par, n, base, k: ((0.0, n, 1.0, par[0] / 2, 0.0), np.log((par[0] - 2) / 2)))

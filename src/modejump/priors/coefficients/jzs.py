@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from modejump.core.compilation import kernel
 from modejump.priors.base import real_number
-from modejump.priors.coefficients.base import CoefPrior
+from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
-LOG_PI = math.log(math.pi)
+HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
 @dataclass(frozen=True)
@@ -27,22 +25,13 @@ class JZS(CoefPrior):
 
     scale: float = 1.0
 
-    name: ClassVar[str] = "jzs"
+    name = "jzs"
+    mixture_form = compiled(lambda par, n, base, k: ((0.0, 0.5 * n * par[0] * par[0], -0.5, 0.0, 1.0), -HALF_LOG_PI))
+    mixture_form_plain = plain(lambda par, n, base, k: ((0.0, n * par[0] ** 2 / 2, -0.5, 0.0, 1.0), -np.log(np.pi) / 2))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", real_number(self.scale, "scale of the jzs prior", above=0.0))
 
-    def values(self, n, tss):
-        """Parameters: the scale."""
+    def parameters(self, n: float, tss: float) -> tuple[float, ...]:
+        """The scale."""
         return (self.scale,)
-
-    @staticmethod
-    @kernel
-    def mixture_form(par, n, base, k):
-        """Prior of g."""
-        return (0.0, 0.5 * n * par[0] * par[0], -0.5, 0.0, 1.0), -0.5 * LOG_PI
-
-    @staticmethod
-    def mixture_form_plain(par, n, base, k):
-        """Plain twin."""
-        return (0.0, n * par[0] ** 2 / 2, -0.5, 0.0, 1.0), -np.log(np.pi) / 2

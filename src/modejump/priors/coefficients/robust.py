@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from modejump.core.compilation import kernel
-from modejump.priors.coefficients.base import CoefPrior
+from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 LOG_2 = math.log(2.0)
+
+
+@compiled
+def _mixture_form(par, n, base, k):
+    least = (1.0 + n) / (base + k)  # the least value of 1 + g
+    return (least - 1.0, least, 1.0, 1.5, 0.0), -LOG_2
 
 
 @dataclass(frozen=True)
@@ -21,17 +25,8 @@ class Robust(CoefPrior):
     p(g) = 1/2 sqrt(L) (1+g)^(-3/2) for 1 + g > L, L = (1+n) / (base + k).
     """
 
-    name: ClassVar[str] = "robust"
-
-    @staticmethod
-    @kernel
-    def mixture_form(par, n, base, k):
-        """Prior of g."""
-        least = (1.0 + n) / (base + k)  # the least value of 1 + g
-        return (least - 1.0, least, 1.0, 1.5, 0.0), -LOG_2
-
-    @staticmethod
-    def mixture_form_plain(par, n, base, k):
-        """Plain twin."""
-        least = (1 + n) / (base + k)
-        return (least - 1, least, 1.0, 1.5, 0.0), -np.log(2)
+    name = "robust"
+    mixture_form = _mixture_form
+    mixture_form_plain = plain(
+        lambda par, n, base, k: (((1 + n) / (base + k) - 1, (1 + n) / (base + k), 1.0, 1.5, 0.0), -np.log(2))
+    )

@@ -61,10 +61,9 @@ def may_ask(chain: Chain, data: ProblemData) -> None:
 
 def answer(chain: Chain, data: ProblemData, threads: int) -> None:
     """Make the fit that was asked for."""
-    work, glm = chain.work.glm, data.glm
-    assert isinstance(glm, Glm)
+    work = chain.work.glm
     cols = work.asked[: int(work.scalars["asked_columns"])].copy()
-    work.scalars["answer"] = fit_columns_by_parts(glm, work, cols, data.coef_prior, data.n, threads)
+    work.scalars["answer"] = fit_columns_by_parts(data.glm, work, cols, data.coef_prior, data.n, threads)
     work.scalars["stage"] = ANSWERED
 
 

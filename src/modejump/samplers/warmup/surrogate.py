@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +70,7 @@ def adopt_surrogate(
     fresh : bool
         Whether the chains have not seen this surrogate before.
     """
-    data: Any = problem.data
+    data = problem.data
     expansion = expand(data.glm, _best_columns(problem, scouted), data.coef_prior, data.n)
     if expansion is None:
         return moves
