@@ -35,7 +35,7 @@ class InterruptedRun(Exception):
 
 def warn_user(text: str) -> None:
     """Warn in the line of the user's that called the package."""
-    level, frame = 1, sys._getframe(1)
+    level, frame = 2, sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "modejump":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(text, ModejumpWarning, stacklevel=level)

@@ -395,7 +395,7 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in FAMILIES and FAMILIES[str(self.family)].response in ("count", "amount")
+        tags.target_tags.positive_only = getattr(FAMILIES.get(str(self.family)), "response", "") in ("count", "amount")
         return tags
 
 

@@ -20,6 +20,7 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
+from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.plan import Plan
@@ -72,9 +73,11 @@ def _plan(options: Options, algorithm: str, chains: int) -> Plan:
 
 
 def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
-    plan = _plan(options, _selection_algorithm(table, options), SELECTION_CHAINS)
-    priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     terms, always_in = table.spec.terms, options.always_in
+    rows = 0 if isinstance(table, Chunks) else rows_fitted(options.family, len(table.response))
+    algorithm = choose_algorithm(options.algorithm, len(terms) - len(always_in), options.budget, rows)
+    plan = _plan(options, algorithm, SELECTION_CHAINS)
+    priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
         problem = problem_from_rows(table.rows, terms=terms, always_in=always_in, **priors)
     else:
@@ -92,23 +95,33 @@ def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
     return problem, plan
 
 
-def _selection_algorithm(table: Table | Chunks, options: Options) -> str:
-    """The algorithm to run; Gaussian models cost the same for any number of rows."""
-    terms, algorithm = len(table.spec.terms) - len(options.always_in), options.algorithm
+def choose_algorithm(algorithm: str, terms: int, budget: Budget | None, rows: int) -> str:
+    """The algorithm to run on so many terms that may enter or leave.
+
+    Parameters
+    ----------
+    algorithm : str
+        As given to the estimator.
+    terms : int
+        Number of terms.
+    budget : Budget or None
+        As given to the estimator; enumeration has no use for one.
+    rows : int
+        Rows that each model is fitted to; 0 for Gaussian responses, whose models cost the same for any number.
+    """
     if algorithm == "auto":
-        rows = 0 if isinstance(table, Chunks) else _rows_fitted(options.family, len(table.response))
         return "enumerate" if terms <= AUTO_TERMS and rows * 2.0**terms <= AUTO_FITS else "mjmcmc"
     if algorithm == "enumerate":
         if terms > MAX_TERMS:
             raise InputError(
                 f"enumeration takes up to {MAX_TERMS} terms, and the data have {terms}; use algorithm='mjmcmc'."
             )
-        if options.budget is not None:
+        if budget is not None:
             raise InputError("algorithm='enumerate' evaluates every model once; leave the budget out.")
     return algorithm
 
 
-def _rows_fitted(family: Family, rows: int) -> int:
+def rows_fitted(family: Family, rows: int) -> int:
     """Rows that a model is fitted to, or that its evaluation costs as much as."""
     if isinstance(family, BatchLikelihood):
         return int(AUTO_FITS / 2**AUTO_SCORED)
