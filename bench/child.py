@@ -36,10 +36,10 @@ def first_fit(algorithm: str, folder: str) -> dict[str, float]:
     start = now()
     import modejump
 
-    estimator = modejump.BGLMRegressor
-    imported = now()
     if not Path(modejump.__file__).resolve().is_relative_to(Path(folder).resolve()):
         raise SystemExit("the package was not imported from the folder that is measured")
+    estimator = modejump.BGLMRegressor
+    imported = now()
     import numpy as np
 
     rng = np.random.default_rng(1)

@@ -11,7 +11,6 @@ from bench.measure import Line, Note, Series
 from modejump.experiments import simulate_planets
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
-from modejump.kernels.populations.archive import EVALUATED
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.gmjmcmc import feature_problem

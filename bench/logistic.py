@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.measure import Clock, Line, Missing, Note, Series, now, timed
-from bench.problems import DATA
+from bench.problems import large
 from modejump.priors.models import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
@@ -21,13 +21,14 @@ from modejump.samplers.result import SamplerResult
 
 @dataclass(frozen=True)
 class Size:
-    """How much of it: repetitions, seeds, models counted, terms enumerated, and steps with and without surrogate."""
+    """How much: repetitions, seeds, models counted, terms enumerated, steps with and without surrogate, rows of spam."""
 
     repetitions: int = 3
     seeds: int = 10
     counted: int = 10_000
     terms: int = 20
     steps: int = 20_000
+    rows: int = 1536
 
 
 def fourteen() -> Problem:
@@ -39,11 +40,8 @@ def fourteen() -> Problem:
 
 
 def from_file(name: str, inside: float, rows: int | None = None, terms: int | None = None) -> Problem:
-    """A table of yes and no from the shared folder, under BIC."""
-    path = DATA / f"{name}.csv"
-    if not path.exists():
-        raise Missing(f"{name}.csv is missing: it belongs into the folder shared/data beside the repository.")
-    with path.open(encoding="utf-8", newline="") as file:
+    """A table of yes and no under BIC, from a table that is not part of the repository."""
+    with large(name).open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
     at = header.index("y") if "y" in header else len(header) - 1
     values = np.array(lines, dtype=np.float64)
@@ -105,7 +103,7 @@ def lines(row: int, size: Size) -> Iterator[Line | Note]:
     yield Line(row, "n = 223, all 2^14 models, g-prior, one thread", "models/CPU s", rate)
     try:
         problem = from_file("logistic20", 0.057, terms=size.terms)
-        spam = from_file("spam", 0.3, rows=1536)
+        spam = from_file("spam", 0.3, rows=size.rows)
     except Missing as reason:
         yield Note(row, str(reason))
         return
@@ -119,7 +117,7 @@ def lines(row: int, size: Size) -> Iterator[Line | Note]:
         best = Series.of([float(np.exp(result.models.log_posterior[:counted] - result.log_evidence).sum())])
         what = f"logistic20, mass of the first {counted} models{name}"
         yield Line(row, what, "mass", Series.of(mass), best, "best possible", centre="mean")
-    for name, target in (("logistic20", problem), ("spam, 1536 rows", spam)):
+    for name, target in (("logistic20", problem), (f"spam, {size.rows} rows", spam)):
         found = {
             use: [draws_a_second(target, size.steps, seed, use) for seed in range(size.repetitions)]
             for use in (True, False)

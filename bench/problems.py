@@ -1,7 +1,7 @@
 """The table of problems. Every one is Gaussian with a g-prior and the uniform prior over its models.
 
-Two of them are public data that are not part of the repository: they are read from the folder ``shared`` beside it,
-and rows that want them say so where it is missing.
+Data that are too large for the repository are read from the folder ``../shared/data``, and rows that want them say so
+where it is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from modejump.priors.coefficients import GPrior
 from modejump.priors.models import UniformPrior
 from modejump.problem.problem import Problem
 
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[1]
+LARGE = ROOT.parent / "shared" / "data"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +82,28 @@ def wide(terms: int = 5000, rows: int = 10_000) -> Case:
 
 def crime() -> Case:
     """US crime rates: 47 rows, 15 columns, g = 47."""
-    return _from_file("crime", 47.0)
+    return _read(ROOT / "tests" / "reference" / "crime.csv", 47.0)
 
 
 def protein() -> Case:
     """Protein activity: 96 rows, 88 columns, many of them nearly collinear, g = 96."""
-    return _from_file("protein", 96.0)
+    return _read(large("protein"), 96.0)
 
 
-def _from_file(name: str, g: float) -> Case:
-    path = DATA / f"{name}.csv"
+def large(name: str) -> Path:
+    """A table that is not part of the repository."""
+    path = LARGE / f"{name}.csv"
     if not path.exists():
-        raise Missing(f"{name}.csv is missing: it belongs into the folder shared/data beside the repository.")
+        raise Missing(f"{name}.csv is not part of the repository: place it into ../shared/data to run this row.")
+    return path
+
+
+def _read(path: Path, g: float) -> Case:
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     values = np.array(rows, dtype=np.float64)
     response = header.index("y")
-    return Case(name, np.delete(values, response, axis=1), values[:, response].copy(), g)
+    return Case(path.stem, np.delete(values, response, axis=1), values[:, response].copy(), g)
 
 
 PROBLEMS: dict[str, Callable[[], Case]] = {

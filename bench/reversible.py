@@ -9,16 +9,14 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.stats import norm
 
-from bench import problems
 from bench.adapters.ours import PhaseClock
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
 from bench.table import figure
+from modejump.experiments import load_exoplanets
 from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
 from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.fresh_features import LEFT, POPULATIONS
 from modejump.kernels.populations.moves import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Crew
@@ -102,17 +100,6 @@ class Crossing(NamedTuple):
     seconds: float
     found: Diagnostics
     best: float
-
-
-def planets() -> tuple[Planets, str]:
-    """The observed planets where their table is there, otherwise simulated ones; and a sentence about them."""
-    path = problems.DATA / "exoplanets.csv"
-    if path.exists():
-        return Planets.observed(pd.read_csv(path), path.name), "The planets are the observed ones of exoplanets.csv."
-    return Planets.simulate(), (
-        "The planets are simulated: exoplanets.csv is missing; it belongs into the folder shared/data beside the "
-        "repository."
-    )
 
 
 def case_problem(catalogue: Planets, name: str) -> FeatureProblem:
@@ -269,8 +256,7 @@ def sits_apart(run: Crossing) -> bool:
 
 def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
     """Every setting on every case, in turns."""
-    catalogue, sentence = planets()
-    yield Note(row, sentence)
+    catalogue = Planets.observed(load_exoplanets())
     yield Note(
         row,
         "Effective draws are those of what the chains met: a guest that rarely comes and then stays long lowers them "
@@ -368,8 +354,7 @@ def fresh_features(setup: Setup, size: Size) -> float:
 
 def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
     """Steps, populations and fresh features per second of the default sampler on (II) script."""
-    catalogue, sentence = planets()
-    yield Note(row, sentence)
+    catalogue = Planets.observed(load_exoplanets())
     setup = set_up(case_problem(catalogue, "(II) script"), size)
 
     (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, {}, [np.random.SeedSequence(SEED)])

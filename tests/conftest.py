@@ -23,7 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("house", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("house")
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+REFERENCE = Path(__file__).parent / "reference"
+# Data too large for the repository.
+LARGE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 class Regression(NamedTuple):
@@ -34,16 +36,16 @@ class Regression(NamedTuple):
     names: tuple[str, ...]
 
 
-def read_frame(path: Path, **options: object) -> pd.DataFrame:
-    """A table from the shared folder, or a skip that names the missing file."""
+def read_large(name: str) -> pd.DataFrame:
+    """A table that is not part of the repository, or a skip that names it."""
+    path = LARGE / f"{name}.csv"
     if not path.exists():
-        pytest.skip(f"{path.parent.name}/{path.name} is missing from the shared folder beside the repository")
-    return pd.read_csv(path, **options)
+        pytest.skip(f"{name}.csv is not part of the repository: place it into ../shared/data to run this test")
+    return pd.read_csv(path)
 
 
-def read_regression(path: Path, target: str = "y") -> Regression:
-    """A table from the shared folder as covariates, response, names."""
-    frame = read_frame(path)
+def split(frame: pd.DataFrame, target: str = "y") -> Regression:
+    """A table as covariates, response, names."""
     covariates = frame.drop(columns=target)
     return Regression(
         np.ascontiguousarray(covariates.to_numpy(np.float64)),
@@ -52,34 +54,24 @@ def read_regression(path: Path, target: str = "y") -> Regression:
     )
 
 
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of reference data beside the repository, which is not part of it."""
-    if not SHARED.is_dir():
-        pytest.skip("the folder ../shared (reference data, seen from the repository's root) is missing")
-    return SHARED
+def read_models(name: str) -> pd.DataFrame:
+    """Models of another program; ``model`` is text such as "2 3 10 15"."""
+    return pd.read_csv(REFERENCE / name, dtype={"model": str}).fillna({"model": ""})
 
 
 @pytest.fixture(scope="session")
-def crime(shared: Path) -> Regression:
+def crime() -> Regression:
     """US crime rates: 47 rows, 15 covariates."""
-    return read_regression(shared / "data" / "crime.csv")
+    return split(pd.read_csv(REFERENCE / "crime.csv"))
 
 
 @pytest.fixture(scope="session")
-def protein(shared: Path) -> Regression:
-    """Protein activity: 96 rows, 88 covariates, many of them nearly collinear."""
-    return read_regression(shared / "data" / "protein.csv")
+def crime_models() -> pd.DataFrame:
+    """Log marginal likelihoods of models of the crime data."""
+    return read_models("crime_models.csv")
 
 
 @pytest.fixture(scope="session")
-def crime_models(shared: Path) -> pd.DataFrame:
-    """Log marginal likelihoods of models of the crime data; ``model`` is text such as "2 3 10 15"."""
-    frame = read_frame(shared / "reference" / "crime_models.csv", dtype={"model": str})
-    return frame.assign(model=frame["model"].fillna(""))
-
-
-@pytest.fixture(scope="session")
-def crime_pips(shared: Path) -> pd.DataFrame:
+def crime_pips() -> pd.DataFrame:
     """Exact inclusion probabilities of the crime data, one row for each prior and variable."""
-    return read_frame(shared / "reference" / "crime_pips.csv")
+    return pd.read_csv(REFERENCE / "crime_pips.csv")

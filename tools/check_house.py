@@ -1,16 +1,15 @@
-"""Check the rules of the house that ruff and mypy do not know.
+"""Check the rules of the house that ruff, mypy and numpydoc do not know.
 
-``python tools/check_house.py [ROOT]`` prints one line for each breach and exits with status 1 if there is
-any. Every rule is one function from a parsed file to its breaches; ``RULES`` says where each applies.
+``python tools/check_house.py [ROOT]`` prints one line for each breach and exits with status 1 if there is any. Every
+rule is one function from the house to its breaches; ``tests/house/test_house.py`` plants a breach of each.
 """
 
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,17 +19,16 @@ PACKAGE = "modejump"
 
 # Lower rooms never import upper ones; rooms on one floor do not import each other.
 LAYERS = (
-    ("errors",),
-    ("linking",),
-    ("jit", "handle"),
-    ("priors", "features"),
-    ("likelihoods", "design"),
+    ("core",),
+    ("data",),
+    ("features",),
+    ("priors",),
+    ("likelihoods",),
     ("problem",),
     ("kernels",),
+    ("runtime",),
     ("samplers",),
-    ("fingerprint",),
     ("posterior",),
-    ("progress", "sources"),
     ("estimators",),
     ("plots", "experiments"),
     ("commands",),
@@ -41,33 +39,39 @@ ROOF = "the package itself"
 VERSION = (PACKAGE, "__version__")  # the one thing of the roof that every room may read
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms} | {ROOF: len(LAYERS)}
 
-NUMERIC_CORE = {
-    "errors", "linking", "jit", "handle", "priors", "features", "likelihoods", "design", "problem", "kernels",
-    "samplers",
-}  # fmt: skip
+NUMERIC_CORE = {"features", "priors", "likelihoods", "problem", "kernels", "samplers"}
 CORE_LIBRARIES = {"numpy", "scipy", "numba"}
 
 MODULE_LINES = 500
 FUNCTION_LINES = 60
+FOLDER_FILES = 14
 
-RANDOM_ALLOWED = {
-    "default_rng", "Generator", "SeedSequence", "BitGenerator",
-    "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937",
+# Functions that Numba compiles or calls have no type hints.
+NUMBA_DECORATORS = {
+    "kernel", "entry", "summing", "fused", "generic", "implements", "njit", "jit", "vectorize", "guvectorize", "cfunc",
+    "overload", "intrinsic", "lower_getattr_generic", "lower_setattr_generic", "lower_builtin", "type_callable",
 }  # fmt: skip
 
-# ``kernel`` and ``entry`` are the package's own, from its room jit.
-NUMBA_DECORATORS = {
-    "kernel", "entry", "summing", "fused", "njit", "jit", "vectorize", "guvectorize", "cfunc",
-    "overload", "intrinsic", "lower_getattr_generic", "lower_builtin", "type_callable",
+FAMILIES = {"gaussian", "binomial", "poisson", "gamma"}
+# Words of our own, and what a reader would search for instead.
+PRIVATE_WORDS = {
+    "guest": "fresh feature", "scout": "best-first search", "crew": "executor", "desk": "context",
+    "ascent": "score search", "furnish": "place", "parcel": "chunk", "dear": "expensive", "going on": "resume",
+}  # fmt: skip
+# Plain English in a sentence, jargon in the name of a function, class, module or attribute.
+PRIVATE_NAMES = {
+    "hands": "thread pool", "seat": "place", "chances": "mean probability",
+    "plant": "set",
 }  # fmt: skip
 
 # The section ends at the next heading, which is a line above a rule of dashes, or with the docstring.
 PARAMETER_SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^[^\n]+\n-{3,}$|\Z)", re.MULTILINE | re.DOTALL)
-MARKER = re.compile(r"\b(TODO|FIXME)\b(?!\s*\([^)\s][^)]*\))")
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(work|root|home)/")
+CITED_VERSION = re.compile(r"^version: (.*)$", re.MULTILINE)
+OWN_VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
 
-PYTHON_FOLDERS = ("src", "tests", "bench", "examples", "tools", "docs")
-TEXT_SUFFIXES = {".py", ".md", ".rst", ".toml", ".cff", ".txt"}
+FOLDERS = ("src", "tests", "bench", "examples", "tools", "docs")
+TEXT_SUFFIXES = {".py", ".md", ".rst", ".toml", ".cff", ".txt", ".yml", ".yaml"}
 NOT_OURS = {"__pycache__", "_build", "generated", "auto_examples"}
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -87,15 +91,25 @@ class Breach:
 
 @dataclass(frozen=True)
 class Source:
-    """One file, its path relative to the root, and its syntax tree where it is Python."""
+    """One file and its path relative to the root."""
 
     path: PurePosixPath
     text: str
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree; an empty one for text that is not Python."""
-        return ast.parse(self.text) if self.path.suffix == ".py" else ast.parse("")
+        """The syntax tree."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the syntax tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def functions(self) -> list[FunctionNode]:
+        """All functions and methods, nested ones included."""
+        return [node for node in self.nodes if isinstance(node, FunctionNode)]
 
     @property
     def module(self) -> tuple[str, ...]:
@@ -104,16 +118,50 @@ class Source:
         return parts[:-1] if parts[-1] == "__init__" else parts
 
     @property
-    def package(self) -> tuple[str, ...]:
-        """What relative imports of this file start from."""
-        return self.module if self.path.name == "__init__.py" else self.module[:-1]
+    def room(self) -> str:
+        """The room of the package that a file under src belongs to."""
+        return room_of(self.module)
 
     def breach(self, line: int, message: str) -> Breach:
         """A breach in this file."""
         return Breach(str(self.path), line, message)
 
 
-Check = Callable[[Source], Iterator[Breach]]
+class House:
+    """Our own files under a root, nothing generated.
+
+    Parameters
+    ----------
+    root : Path
+        Where the repository is.
+    """
+
+    def __init__(self, root: Path) -> None:
+        paths = [p for p in root.iterdir() if p.is_file()]
+        paths += [p for folder in FOLDERS for p in (root / folder).rglob("*") if p.is_file()]
+        names = [(PurePosixPath(p.relative_to(root).as_posix()), p) for p in sorted(paths) if p.suffix in TEXT_SUFFIXES]
+        ours = [(name, p) for name, p in names if not any(part in NOT_OURS or part[0] == "." for part in name.parts)]
+        self.texts = [Source(name, p.read_text(encoding="utf-8")) for name, p in ours]
+        self.broken = [breach for source in self.texts if (breach := _syntax_error(source))]
+        unreadable = {breach.path for breach in self.broken}
+        self._python = [s for s in self.texts if s.path.suffix == ".py" and str(s.path) not in unreadable]
+
+    def python(self, *folders: str) -> Iterator[Source]:
+        """Python files of some folders, or all of them."""
+        return (source for source in self._python if not folders or source.path.parts[0] in folders)
+
+    def text(self, name: str) -> Source | None:
+        """One file, where it is there."""
+        return next((source for source in self.texts if str(source.path) == name), None)
+
+
+def _syntax_error(source: Source) -> Breach | None:
+    if source.path.suffix == ".py":
+        try:
+            source.tree  # noqa: B018
+        except SyntaxError as error:
+            return source.breach(error.lineno or 1, f"not valid Python: {error.msg}")
+    return None
 
 
 def room_of(module: tuple[str, ...]) -> str:
@@ -123,338 +171,269 @@ def room_of(module: tuple[str, ...]) -> str:
 
 def imported_modules(source: Source) -> Iterator[tuple[int, tuple[str, ...]]]:
     """All imports, function-level ones included, as (line, absolute dotted name in parts)."""
-    for node in ast.walk(source.tree):
+    package = source.module if source.path.name == "__init__.py" else source.module[:-1]
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
         elif isinstance(node, ast.ImportFrom):
-            prefix: tuple[str, ...] = ()
-            if node.level:
-                prefix = source.package[: len(source.package) - node.level + 1]
+            prefix = package[: len(package) - node.level + 1] if node.level else ()
             target = prefix + tuple(node.module.split(".") if node.module else ())
             # `from modejump import priors` names the room only in its second half.
             for alias in node.names:
                 yield node.lineno, (*target, alias.name) if target == (PACKAGE,) else target
 
 
-def check_layers(source: Source) -> Iterator[Breach]:
+def layers(house: House) -> Iterator[Breach]:
     """Lower rooms never import upper ones."""
-    room = room_of(source.module)
-    if room not in FLOOR:
-        yield source.breach(1, f"{room!r} stands on no floor: place it in LAYERS of tools/check_house.py")
-        return
-    for line, target in imported_modules(source):
-        if target[0] != PACKAGE or target == VERSION:
+    for source in house.python("src"):
+        if source.room not in FLOOR:
+            yield source.breach(1, f"{source.room!r} stands on no floor: place it in LAYERS of tools/check_house.py")
             continue
-        other = room_of(target)
-        if other not in FLOOR:
-            other = ROOF
-        if other != room and FLOOR[other] >= FLOOR[room]:
-            yield source.breach(line, f"{room} may not import {other} ({'.'.join(target)}): only downwards")
+        for line, target in imported_modules(source):
+            other = room_of(target) if room_of(target) in FLOOR else ROOF
+            upwards = other != source.room and FLOOR[other] >= FLOOR[source.room]
+            if upwards and target[0] == PACKAGE and target != VERSION:
+                yield source.breach(line, f"{source.room} may not import {other} ({'.'.join(target)}): only downwards")
 
 
-def check_core_libraries(source: Source) -> Iterator[Breach]:
+def layer_list(house: House) -> Iterator[Breach]:
+    """CONTRIBUTING lists the layers as they are here, and README every room."""
+    wanted = " < ".join(", ".join(rooms) for rooms in LAYERS)
+    contributing, readme = house.text("CONTRIBUTING.md"), house.text("README.md")
+    if contributing and wanted not in " ".join(contributing.text.split()):
+        yield contributing.breach(1, f"the list of layers is not that of tools/check_house.py: {wanted}")
+    missing = [room for rooms in LAYERS[:-1] for room in rooms if readme and f"    {room}/" not in readme.text]
+    if readme and missing:
+        yield readme.breach(1, f"the tree of the package lacks {', '.join(f'{room}/' for room in missing)}")
+
+
+def core_libraries(house: House) -> Iterator[Breach]:
     """The numeric core needs numpy, scipy, numba and the standard library only."""
-    room = room_of(source.module)
-    if room not in NUMERIC_CORE:
-        return
     allowed = CORE_LIBRARIES | set(sys.stdlib_module_names) | {PACKAGE}
-    for line, target in imported_modules(source):
-        if target[0] not in allowed:
-            yield source.breach(line, f"the numeric core ({room}) may not import {target[0]}")
+    for source in house.python("src"):
+        for line, target in imported_modules(source) if source.room in NUMERIC_CORE else ():
+            if target[0] not in allowed:
+                yield source.breach(line, f"the numeric core ({source.room}) may not import {target[0]}")
 
 
-def check_module_length(source: Source) -> Iterator[Breach]:
+def module_length(house: House) -> Iterator[Breach]:
     """A module has at most ``MODULE_LINES`` lines, all counted."""
-    lines = len(source.text.splitlines())
-    if lines > MODULE_LINES:
-        yield source.breach(MODULE_LINES + 1, f"module has {lines} lines, at most {MODULE_LINES}: split it")
+    for source in house.python("src", "tools"):
+        lines = source.text.count("\n")
+        if lines > MODULE_LINES:
+            yield source.breach(MODULE_LINES + 1, f"module has {lines} lines, at most {MODULE_LINES}: split it")
 
 
-def functions(tree: ast.AST) -> Iterator[FunctionNode]:
-    """All functions and methods, nested ones included."""
-    for node in ast.walk(tree):
-        if isinstance(node, FunctionNode):
-            yield node
-
-
-def docstring_lines(node: FunctionNode) -> int:
-    """How many lines the docstring of a function takes."""
-    if ast.get_docstring(node, clean=False) is None:
-        return 0
-    first = node.body[0]
-    return (first.end_lineno or first.lineno) - first.lineno + 1
-
-
-def check_function_length(source: Source) -> Iterator[Breach]:
+def function_length(house: House) -> Iterator[Breach]:
     """A function has at most ``FUNCTION_LINES`` lines, decorators and docstring not counted."""
-    for node in functions(source.tree):
-        lines = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
-        if lines > FUNCTION_LINES:
-            yield source.breach(
-                node.lineno, f"function {node.name} has {lines} lines, at most {FUNCTION_LINES}: split it"
-            )
+    for source in house.python("src", "tools"):
+        for node in source.functions:
+            first = node.body[0]
+            documented = ast.get_docstring(node, clean=False) is not None
+            begin = (first.end_lineno or first.lineno) if documented else node.lineno - 1
+            lines = (node.end_lineno or node.lineno) - begin
+            if lines > FUNCTION_LINES:
+                message = f"function {node.name} has {lines} lines, at most {FUNCTION_LINES}: split it"
+                yield source.breach(node.lineno, message)
 
 
-def is_numba_kernel(node: FunctionNode) -> bool:
-    """Whether a decorator hands the function to Numba, which reads no type hints."""
+def folder_size(house: House) -> Iterator[Breach]:
+    """A folder of the package has at most ``FOLDER_FILES`` modules."""
+    folders: dict[PurePosixPath, int] = defaultdict(int)
+    for source in house.python("src"):
+        folders[source.path.parent] += source.path.name != "__init__.py"
+    for folder, files in folders.items():
+        if files > FOLDER_FILES:
+            yield Breach(str(folder), 1, f"{files} modules in one folder, at most {FOLDER_FILES}: split or join them")
+
+
+def module_names(house: House) -> Iterator[Breach]:
+    """A module's name is used in one room only; commands are called as the user types them."""
+    homes: dict[str, list[Source]] = defaultdict(list)
+    for source in house.python("src"):
+        if source.path.stem not in ("__init__", "base") and source.room != "commands":
+            homes[source.path.stem].append(source)
+    for name, sources in homes.items():
+        for source in sources[1:] if len({s.room for s in sources}) > 1 else ():
+            yield source.breach(1, f"another module is called {name} ({sources[0].path}): rename one")
+
+
+def _decorators(node: FunctionNode) -> Iterator[str]:
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
-        if name in NUMBA_DECORATORS:
-            return True
-    return False
+        yield target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
 
 
-def check_type_hints(source: Source) -> Iterator[Breach]:
+def type_hints(house: House) -> Iterator[Breach]:
     """Functions have type hints, those compiled by Numba excepted."""
-    kernels = filter(is_numba_kernel, functions(source.tree))
-    exempt = {inner for kernel in kernels for inner in functions(kernel)}
-    for node in functions(source.tree):
-        if node in exempt:
-            continue
-        spec = node.args
-        named = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
-        starred = [argument for argument in (spec.vararg, spec.kwarg) if argument is not None]
-        bare = [a.arg for a in named + starred if a.annotation is None and a.arg not in ("self", "cls")]
-        if node.returns is None and node.name != "__init__":
-            bare.append("return")
-        if bare:
-            yield source.breach(node.lineno, f"function {node.name} lacks type hints for {', '.join(bare)}")
+    for source in house.python("src", "tools"):
+        kernels = [node for node in source.functions if NUMBA_DECORATORS.intersection(_decorators(node))]
+        exempt = {inner for outer in kernels for inner in ast.walk(outer)}
+        for node in source.functions:
+            bare = [a.arg for a in _arguments(node) if a.annotation is None and a.arg not in ("self", "cls")]
+            if node.returns is None and node.name != "__init__":
+                bare.append("return")
+            if bare and node not in exempt:
+                yield source.breach(node.lineno, f"function {node.name} lacks type hints for {', '.join(bare)}")
 
 
-def signature_names(node: FunctionNode | ast.ClassDef) -> set[str]:
-    """Parameters of a function; of a class those of its ``__init__`` and its annotated fields."""
-    if isinstance(node, ast.ClassDef):
-        targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
-        fields = {target.id for target in targets if isinstance(target, ast.Name)}
-        inits = [item for item in node.body if isinstance(item, FunctionNode) and item.name == "__init__"]
-        return fields.union(*(signature_names(init) for init in inits))
+def _arguments(node: FunctionNode) -> list[ast.arg]:
     spec = node.args
-    named = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-    return {argument.arg for argument in named if argument is not None}
+    return [a for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg) if a is not None]
 
 
-def documented_names(docstring: str) -> Iterator[str]:
-    """Names in the parameter section of a numpydoc docstring."""
+def _signature_names(node: FunctionNode | ast.ClassDef) -> set[str]:
+    """Parameters of a function; of a class those of its ``__init__`` and its annotated fields."""
+    if not isinstance(node, ast.ClassDef):
+        return {argument.arg for argument in _arguments(node)}
+    targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+    fields = {target.id for target in targets if isinstance(target, ast.Name)}
+    inits = [item for item in node.body if isinstance(item, FunctionNode) and item.name == "__init__"]
+    return fields.union(*map(_signature_names, inits))
+
+
+def _documented_names(docstring: str) -> Iterator[str]:
     match = PARAMETER_SECTION.search(docstring)
     for line in match[1].splitlines() if match else ():
         if line and not line[0].isspace():
             yield from (name.strip(" *") for name in line.split(" : ")[0].split(","))
 
 
-def check_documented_parameters(source: Source) -> Iterator[Breach]:
+def documented_parameters(house: House) -> Iterator[Breach]:
     """A docstring names no parameter that the signature does not have; ruff checks that none is missing."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, FunctionNode | ast.ClassDef):
-            ghosts = set(documented_names(ast.get_docstring(node) or "")) - signature_names(node)
-            # A class without fields and __init__ of its own documents those that it inherits.
-            inherits = isinstance(node, ast.ClassDef) and bool(node.bases) and not signature_names(node)
-            if ghosts and not inherits:
-                names = ", ".join(sorted(ghosts))
-                yield source.breach(node.lineno, f"docstring of {node.name} has unknown parameters: {names}")
+    for source in house.python("src"):
+        for node in source.nodes:
+            if isinstance(node, FunctionNode | ast.ClassDef):
+                known = _signature_names(node)
+                unknown = set(_documented_names(ast.get_docstring(node) or "")) - known
+                # A class without fields and __init__ of its own documents those that it inherits.
+                inherits = isinstance(node, ast.ClassDef) and bool(node.bases) and not known
+                if unknown and not inherits:
+                    names = ", ".join(sorted(unknown))
+                    yield source.breach(node.lineno, f"docstring of {node.name} has unknown parameters: {names}")
 
 
-def alias_table(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for, as a dotted name."""
-    table: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                bound = alias.asname or alias.name.split(".")[0]
-                table[bound] = alias.name if alias.asname else bound
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                table[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return table
+def package_docstring(house: House) -> Iterator[Breach]:
+    """The docstring of a room says what it may import."""
+    for source in house.python("src"):
+        is_room = source.path.name == "__init__.py" and len(source.module) <= 2
+        if is_room and "may import" not in (ast.get_docstring(source.tree) or "").lower():
+            yield source.breach(1, 'package docstring does not say what it may import: add "May import: ..."')
 
 
-def dotted_name(node: ast.AST, aliases: dict[str, str]) -> str:
-    """Absolute dotted name of an attribute chain, or "" where it does not start at an import."""
-    if isinstance(node, ast.Name):
-        return aliases.get(node.id, "")
-    if isinstance(node, ast.Attribute):
-        head = dotted_name(node.value, aliases)
-        return f"{head}.{node.attr}" if head else ""
-    return ""
-
-
-def is_global_random(name: str) -> bool:
-    """Whether a dotted name is of numpy.random beyond its explicit generators, or of the stdlib random."""
-    parts = name.split(".")
-    if parts[:2] == ["numpy", "random"]:
-        return len(parts) > 2 and parts[2] not in RANDOM_ALLOWED
-    return parts[0] == "random"
-
-
-def check_random_state(source: Source) -> Iterator[Breach]:
-    """Random numbers come from explicit generators only."""
-    advice = "use an explicit numpy.random.Generator"
-    aliases = alias_table(source.tree)
-    found: set[tuple[int, str]] = set()
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Import):
-            found |= {(node.lineno, alias.name) for alias in node.names if is_global_random(alias.name)}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {(node.lineno, name) for name in names if is_global_random(name)}
-        elif isinstance(node, ast.Attribute):
-            # The innermost banned attribute is reported, not the chains that go on from it.
-            name = dotted_name(node, aliases)
-            if name and is_global_random(name) and not is_global_random(dotted_name(node.value, aliases)):
-                found.add((node.lineno, name))
-            elif not name and node.attr == "RandomState":
-                found.add((node.lineno, node.attr))
-    for line, name in sorted(found):
-        yield source.breach(line, f"global random state ({name}): {advice}")
-
-
-def check_fixed_seeds(source: Source) -> Iterator[Breach]:
+def fixed_seeds(house: House) -> Iterator[Breach]:
     """Tests, benchmarks and examples repeat: their generators are seeded with a number."""
-    aliases = alias_table(source.tree)
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and dotted_name(node.func, aliases) == "numpy.random.default_rng":
-            empty = not node.args and not node.keywords
-            if empty or any(isinstance(arg, ast.Constant) and arg.value is None for arg in node.args):
-                yield source.breach(node.lineno, "default_rng without a seed: give it a number")
+    for source in house.python("tests", "bench", "examples"):
+        for node in source.nodes:
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="default_rng") | ast.Name(id="default_rng"),
+                    args=[] | [ast.Constant(value=None)],
+                    keywords=[],
+                ):
+                    yield source.breach(node.lineno, "default_rng without a seed: give it a number")
 
 
-def comments_and_docstrings(source: Source) -> Iterator[tuple[int, str]]:
-    """The prose of a Python file, line by line."""
-    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(source.tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
-                for offset, line in enumerate(text.splitlines()):
-                    yield node.lineno + offset, line
-
-
-def check_markers(source: Source) -> Iterator[Breach]:
-    """Work left for later says why, in parentheses behind the marker."""
-    for line, text in comments_and_docstrings(source):
-        match = MARKER.search(text)
-        if match:
-            yield source.breach(line, f"{match[1]} without a reason: write {match[1]}(why it waits)")
-
-
-def check_machine_paths(source: Source) -> Iterator[Breach]:
+def machine_paths(house: House) -> Iterator[Breach]:
     """No file names a folder of somebody's machine."""
-    for number, line in enumerate(source.text.splitlines(), start=1):
-        match = MACHINE_PATH.search(line)
-        if match:
-            yield source.breach(number, f"path of one machine ({match[0]}): make it relative")
+    for source in house.texts:
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if match := MACHINE_PATH.search(line):
+                yield source.breach(number, f"path of one machine ({match[0]}): make it relative")
 
 
-def check_package_docstring(source: Source) -> Iterator[Breach]:
-    """The docstring of a package says what it may import."""
-    if source.path.name != "__init__.py":
-        return
-    docstring = ast.get_docstring(source.tree) or ""
-    if not re.search(r"\bmay import\b", docstring, re.IGNORECASE):
-        yield source.breach(1, 'package docstring does not say what it may import: add "May import: ..."')
-
-
-def bound_names(module: ast.Module) -> set[str]:
-    """Names that a module binds at its top level, also behind conditions."""
-    names = set(alias_table(module))
-    for node in ast.walk(module):
+def _bound_names(source: Source) -> Iterator[str]:
+    """Names that a module binds, also behind conditions."""
+    for node in source.nodes:
         if isinstance(node, FunctionNode | ast.ClassDef):
-            names.add(node.name)
+            yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.ImportFrom):
-            names.update(alias.asname or alias.name for alias in node.names)
-    return names
+            yield node.id
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
 
 
-def check_imported_names(source: Source, known: dict[tuple[str, ...], set[str]]) -> Iterator[Breach]:
-    """What a file takes from the package is there: a stale import in a test is seen before any test runs."""
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
-            continue
-        module = tuple(node.module.split("."))
-        if module[0] != PACKAGE:
-            continue
-        if module not in known:
-            yield source.breach(node.lineno, f"imports from {node.module}, which does not exist")
-            continue
-        for alias in node.names:
-            if alias.name not in known[module] and (*module, alias.name) not in known:
-                yield source.breach(node.lineno, f"imports {alias.name} from {node.module}, which has no such name")
+def imported_names(house: House) -> Iterator[Breach]:
+    """What a test takes from the package is there, so that a stale import is seen before any test runs."""
+    known = {source.module: set(_bound_names(source)) for source in house.python("src")}
+    for source in house.python(*FOLDERS[1:]):  # mypy looks after the package itself
+        for node in source.nodes:
+            if not isinstance(node, ast.ImportFrom) or node.level or not (node.module or "").startswith(PACKAGE):
+                continue
+            module = tuple((node.module or "").split("."))
+            if module not in known:
+                yield source.breach(node.lineno, f"imports from {node.module}, which does not exist")
+                continue
+            for alias in node.names:
+                if alias.name not in known[module] and (*module, alias.name) not in known:
+                    yield source.breach(node.lineno, f"imports {alias.name} from {node.module}, which has no such name")
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A check and the files it applies to: folders or file names under the root."""
-
-    check: Check
-    places: tuple[str, ...]
-    python_only: bool = True
-
-    def applies(self, source: Source) -> bool:
-        """Whether the rule looks at this file."""
-        if self.python_only and source.path.suffix != ".py":
-            return False
-        top = source.path.parts[0]
-        return top in self.places or ("*.md" in self.places and top.endswith(".md"))
+def one_version(house: House) -> Iterator[Breach]:
+    """CITATION.cff has the version of the package."""
+    own, cited = house.text(f"src/{PACKAGE}/__init__.py"), house.text("CITATION.cff")
+    versions = [OWN_VERSION.findall(own.text), CITED_VERSION.findall(cited.text)] if own and cited else [[], []]
+    if cited and versions[0] != versions[1]:
+        yield cited.breach(1, f"version {versions[1]} is not that of the package, {versions[0]}")
 
 
-RULES = (
-    Rule(check_layers, ("src",)),
-    Rule(check_core_libraries, ("src",)),
-    Rule(check_module_length, ("src",)),
-    Rule(check_function_length, ("src",)),
-    Rule(check_type_hints, ("src",)),
-    Rule(check_documented_parameters, ("src",)),
-    Rule(check_random_state, PYTHON_FOLDERS),
-    Rule(check_fixed_seeds, ("tests", "bench", "examples")),
-    Rule(check_markers, PYTHON_FOLDERS),
-    Rule(check_machine_paths, (*PYTHON_FOLDERS, "*.md"), python_only=False),
-    Rule(check_package_docstring, ("src",)),
-)
+def family_names(house: House) -> Iterator[Breach]:
+    """Nobody but the likelihoods compares a family's name: a family answers for itself."""
+    for source in house.python("src"):
+        for node in source.nodes if source.room != "likelihoods" else ():
+            if isinstance(node, ast.Compare):
+                for name in sorted(FAMILIES & {str(getattr(part, "value", "")) for part in ast.walk(node)}):
+                    yield source.breach(node.lineno, f"compares with {name!r}: ask the family")
 
 
-def house_files(root: Path) -> Iterator[Path]:
-    """The files that the rules look at: our own text, nothing generated."""
-    yield from sorted(root.glob("*.md"))
-    for folder in PYTHON_FOLDERS:
-        for path in sorted((root / folder).rglob("*")):
-            parts = path.relative_to(root).parts
-            ours = not any(part in NOT_OURS or part.startswith(".") for part in parts)
-            if ours and path.suffix in TEXT_SUFFIXES and path.is_file():
-                yield path
+def _words(name: str) -> str:
+    """A name or a line with camel case and underscores taken apart."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
 
 
-def check_house(root: Path) -> list[Breach]:
+def _names_given(source: Source) -> Iterator[tuple[int, str]]:
+    """Names of functions, classes and attributes where they are defined."""
+    for node in source.nodes:
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def private_words(house: House) -> Iterator[Breach]:
+    """Names and sentences use words that a statistician or a Python programmer would search for."""
+    pattern = re.compile(rf"\b({'|'.join(PRIVATE_WORDS)})(s|es|ed|ing)?\b")
+    ours = [s for s in house.texts if s.path.name not in ("check_house.py", "test_house.py", "CHANGELOG.md")]
+    for source in ours:
+        for number, line in [(1, source.path.stem), *enumerate(source.text.splitlines(), start=1)]:
+            for word in dict.fromkeys(match[1] for match in pattern.finditer(_words(line))):
+                yield source.breach(number, f"{word!r} is a word of our own: say {PRIVATE_WORDS[word]!r}")
+    for source in house.python():
+        for number, name in [(1, source.path.stem), *_names_given(source)] if source in ours else ():
+            for word in PRIVATE_NAMES.keys() & set(_words(name).split()):
+                yield source.breach(number, f"{word!r} is a word of our own: say {PRIVATE_NAMES[word]!r}")
+
+
+RULES: tuple[Callable[[House], Iterator[Breach]], ...] = (
+    layers, layer_list, core_libraries, module_length, function_length, type_hints, documented_parameters,
+    package_docstring, fixed_seeds, machine_paths, imported_names, one_version,
+)  # fmt: skip
+# Known to be broken: `--all` shows where. Each moves up as soon as the house is clean.
+NOT_YET = (folder_size, module_names, family_names, private_words)
+
+
+def check_house(root: Path, rules: tuple[Callable[[House], Iterator[Breach]], ...] = RULES) -> list[Breach]:
     """All breaches under a root, in order of file and line."""
-    breaches: set[Breach] = set()
-    files = [(PurePosixPath(path.relative_to(root).as_posix()), path) for path in house_files(root)]
-    sources = [Source(name, path.read_text(encoding="utf-8")) for name, path in files]
-    known: dict[tuple[str, ...], set[str]] = {}
-    for source in sources:
-        if source.path.suffix == ".py" and source.path.parts[0] == "src":
-            try:
-                known[source.module] = bound_names(source.tree)
-            except SyntaxError:  # said below, with its line
-                known[source.module] = set()
-    for source in sources:
-        try:
-            for rule in RULES:
-                if rule.applies(source):
-                    breaches.update(rule.check(source))
-            if source.path.parts[0] != "src":  # mypy looks after the package itself
-                breaches.update(check_imported_names(source, known))
-        except SyntaxError as error:
-            breaches.add(source.breach(error.lineno or 1, f"not valid Python: {error.msg}"))
-    return sorted(breaches)
+    house = House(root)
+    return sorted({*house.broken, *(breach for rule in rules for breach in rule(house))})
 
 
 def main(arguments: list[str]) -> int:
     """Print the breaches under the given root (default: this repository) and return the exit status."""
-    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
-    breaches = check_house(root)
+    rules = RULES + NOT_YET if "--all" in arguments else RULES
+    roots = [Path(argument) for argument in arguments if argument != "--all"]
+    breaches = check_house(roots[0] if roots else Path(__file__).resolve().parent.parent, rules)
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

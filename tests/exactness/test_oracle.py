@@ -7,18 +7,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import genetic_twin as twin
 import numpy as np
 import pytest
-from conftest import read_frame
 from feature_cases import depth_of, feature_of, trees
+from running import enumerate_models
 
 from modejump.core.errors import InputError
 from modejump.estimators.bglm import BGLMRegressor
-from modejump.experiments import oracle, spaces
+from modejump.experiments import load_exoplanets, oracle, spaces
 from modejump.experiments.oracle import ExactPosterior, exact_posterior, exact_singles_and_pairs
 from modejump.experiments.spaces import enumerate_features, feature_columns, law_of_each
 from modejump.features import Feature, evaluate
@@ -31,7 +30,6 @@ from modejump.priors.models import BernoulliPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.laws import laws_from, same_laws
 
@@ -536,8 +534,8 @@ MASSES = {
 }  # fmt: skip
 
 
-def exoplanets(shared: Path, target: str, coef_prior: Any, prior: ComplexityPrior) -> FeatureProblem:
-    frame = read_frame(shared / "data" / "exoplanets.csv")
+def exoplanets(target: str, coef_prior: Any, prior: ComplexityPrior) -> FeatureProblem:
+    frame = load_exoplanets()
     x = frame.drop(columns=target)
     g = twin.listed(transforms.set("G2"))
     return feature_problem(
@@ -548,8 +546,8 @@ def exoplanets(shared: Path, target: str, coef_prior: Any, prior: ComplexityPrio
 
 @pytest.mark.parametrize("spelling", ["canonical", "trees"])
 @pytest.mark.parametrize("target", ["SemiMajorAxisAU", "PlanetaryMassJpt"])
-def test_laws_of_exoplanets_have_their_known_probabilities(shared: Path, target: str, spelling: str) -> None:
-    problem = exoplanets(shared, target, KnownVariance(1.0), ComplexityPrior("1/n", spelling))
+def test_laws_of_exoplanets_have_their_known_probabilities(target: str, spelling: str) -> None:
+    problem = exoplanets(target, KnownVariance(1.0), ComplexityPrior("1/n", spelling))
     exact = exact_singles_and_pairs(problem, complexity=4, top=0, beside=0)
     assert len(features_of(problem, 4)) == 30_295 and 29_000 < len(exact.features)
     found = exact.inclusion(laws=True)
@@ -559,16 +557,16 @@ def test_laws_of_exoplanets_have_their_known_probabilities(shared: Path, target:
         assert abs(found[F(text)] - probability) < 0.001
 
 
-def test_pairs_move_the_laws_of_exoplanets_little(shared: Path) -> None:
-    problem = exoplanets(shared, "PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
+def test_pairs_move_the_laws_of_exoplanets_little() -> None:
+    problem = exoplanets("PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
     found = exact_singles_and_pairs(problem).inclusion(laws=True)
     for text, probability in MASSES["trees"].items():
         # Larger models are known to shift these probabilities by about 0.02 at most.
         assert abs(found[F(text)] - probability) < 0.02
 
 
-def test_known_best_models_of_orbits_with_unknown_variance(shared: Path) -> None:
-    exact = exact_singles_and_pairs(exoplanets(shared, "SemiMajorAxisAU", Jeffreys(), ComplexityPrior("n^-2")))
+def test_known_best_models_of_orbits_with_unknown_variance() -> None:
+    exact = exact_singles_and_pairs(exoplanets("SemiMajorAxisAU", Jeffreys(), ComplexityPrior("n^-2")))
     law = F(f"troot({P}*{P}*{MASS})")
     first, second = ({exact.features[i] for i in model} for model in exact.models[:2])
     assert first == {law, F(f"PlanetaryMassJpt*{P}")} and second == {law, F(f"troot({P}*{P})")}
@@ -577,7 +575,7 @@ def test_known_best_models_of_orbits_with_unknown_variance(shared: Path) -> None
     assert exact.inclusion(laws=True)[law] > 0.95
 
 
-def test_the_mass_law_leads_with_unknown_variance(shared: Path) -> None:
-    exact = exact_singles_and_pairs(exoplanets(shared, "PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2")))
+def test_the_mass_law_leads_with_unknown_variance() -> None:
+    exact = exact_singles_and_pairs(exoplanets("PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2")))
     assert [exact.features[i] for i in exact.models[0]] == [F(f"{R}*{R}*{R}*{DENSITY}")]
     assert exact.log_posterior[0] - exact.log_posterior[1] == pytest.approx(9.9, abs=0.05)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import SHARED
+from conftest import REFERENCE
 
 from modejump.cli import main
 from modejump.core import progress
@@ -110,12 +110,9 @@ def test_command_prints_draws_and_stores(tmp_path, quiet_log, monkeypatch, capsy
 
 
 def test_command_on_the_crime_data(tmp_path, quiet_log, monkeypatch, capsys):
-    data = SHARED / "data" / "crime.csv"
-    if not data.exists():
-        pytest.skip("data/crime.csv is missing from the shared folder beside the repository")
     path = tmp_path / "a.json"
     line = ["reproduce", "accuracy", "--algorithm", "mjmcmc", "--runs", "1", "--seconds", str(SECONDS)]
-    assert main([*line, "--data", str(data), "--json", str(path)]) == 0
+    assert main([*line, "--data", str(REFERENCE / "crime.csv"), "--json", str(path)]) == 0
     assert "crime: 15 covariates, 47 rows" in capsys.readouterr().out
     rows = json.loads(path.read_text())["rows"]
     assert [(row["case"], row["estimate"]) for row in rows] == [("crime", "frequency"), ("crime", "renormalised")]

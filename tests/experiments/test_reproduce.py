@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import SHARED, read_frame
 from scipy.stats import binom
 
 from modejump.cli import main
 from modejump.core import progress
 from modejump.core.errors import InputError
-from modejump.experiments import effort
+from modejump.experiments import effort, load_exoplanets
 from modejump.experiments import reproduce as module
 from modejump.experiments.ceiling import exact_ceiling
 from modejump.experiments.detection import Detection, clopper_pearson, detect, rates
@@ -21,7 +20,6 @@ from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, Plan
 from modejump.experiments.published import published_figures
 from modejump.experiments.reproduce import Trial, reproduce, run_key, run_seed
 from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.archive import DISTINCT
 from modejump.samplers.budget import Budget
 from modejump.samplers.warmup.library import EVALUATIONS
 
@@ -234,7 +232,7 @@ def test_command_prints_a_table_of_80_columns(no_ceiling, tmp_path, monkeypatch,
     out, err = capsys.readouterr()
     assert err == "" and all(len(text) <= 80 for text in out.splitlines())
     words = " ".join(out.split())
-    for part in ("Protocol script", "simulated, so no published figures", "gmjmcmc 1 2", "StarMass", "not known"):
+    for part in ("Protocol script", "Published figures", "gmjmcmc 1 2", "HostStarMass", "not known"):
         assert part in words
     rows = json.loads(path.read_text())["rows"]
     assert all(row["seconds_per_run"] >= 0.3 for row in rows)
@@ -248,10 +246,8 @@ def test_command_prints_a_table_of_80_columns(no_ceiling, tmp_path, monkeypatch,
 def test_catalogue_with_published_figures_and_ceiling(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(progress, "LINE_EVERY", 1e9)
-    data = SHARED / "data" / "exoplanets.csv"
-    read_frame(data)
     path = tmp_path / "rows.json"
-    line = ["reproduce", "mass", "--runs", "1", "--algorithm", "gmjmcmc", "--data", str(data), "--json", str(path)]
+    line = ["reproduce", "mass", "--runs", "1", "--algorithm", "gmjmcmc", "--json", str(path)]
     assert main([*line, "--threads", "4"]) == 0
     out = capsys.readouterr().out
     assert "(0.69)" in out and "(0.49)" in out and all(len(text) <= 80 for text in out.splitlines())
@@ -262,7 +258,7 @@ def test_catalogue_with_published_figures_and_ceiling(tmp_path, monkeypatch, cap
 
 def test_ceiling_of_the_program_s_prior_has_a_false_detection():
     """What is known of the catalogue: the tree prior leaves two laws above the threshold, one of them false."""
-    catalogue = Planets.observed(read_frame(SHARED / "data" / "exoplanets.csv"))
+    catalogue = Planets.observed(load_exoplanets())
     design = EXPERIMENTS["mass"]
     ceiling = exact_ceiling(catalogue.problem(design, "script", "trees"), catalogue.laws(design), design.eta)
     assert (ceiling["power"], ceiling["fp"], ceiling["fdr"]) == (1.0, 1.0, 0.5)

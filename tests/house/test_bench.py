@@ -20,6 +20,7 @@ from bench.child import resident, run_child
 from bench.measure import Clock, Line, Missing, Note, Pace, Series, interleave, rate_lines, timed
 from bench.problems import Case, gauss, twins
 from brute import brute_force
+from conftest import read_large
 from scipy.stats import norm
 
 from modejump.features.nonlinear.expression import Feature
@@ -41,7 +42,7 @@ TINY = rows.Scale(
     wide=(20, 50),
     chunk_rows=3000,
     long=2000,
-    logistic=logistic.Size(1, 1, 100, 8, 2000),
+    logistic=logistic.Size(1, 1, 100, 8, 500, 200),
 )
 SMALL = reversible.Size(2, chains=2, seconds=0.01, search=20, reference=10_000, populations=50, warm_up=1000)
 
@@ -225,18 +226,17 @@ def test_models_of_five_to_ten_terms_hold_the_mass_of_gauss20() -> None:
 def test_missing_data_are_named_and_other_rows_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bench: rows.Bench
 ) -> None:
-    monkeypatch.setattr(problems, "DATA", tmp_path)
-    for number in (3, 5, 6):
-        _, outcome = command.run_row(bench, number)
-        assert len(outcome) == 1
-        assert isinstance(outcome[0], Note)
-        assert "csv is missing" in outcome[0].text
+    monkeypatch.setattr(problems, "LARGE", tmp_path)
+    _, outcome = command.run_row(bench, 6)
+    assert len(outcome) == 1
+    assert isinstance(outcome[0], Note)
+    assert "protein.csv is not part of the repository" in outcome[0].text
 
 
 def test_data_are_read_with_the_response_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "crime.csv").write_text("x1,y,x2\n1,10,2\n3,20,4\n", encoding="utf-8")
-    monkeypatch.setattr(problems, "DATA", tmp_path)
-    read = problems.crime()
+    (tmp_path / "protein.csv").write_text("x1,y,x2\n1,10,2\n3,20,4\n", encoding="utf-8")
+    monkeypatch.setattr(problems, "LARGE", tmp_path)
+    read = problems.protein()
     assert read.x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert read.y.tolist() == [10.0, 20.0]
 
@@ -325,7 +325,7 @@ def test_row_4_measures_errors_against_the_exact_answer(bench: rows.Bench) -> No
     assert line.theirs is not None and len(line.theirs.values) == TINY.slow_seeds
 
 
-def test_rows_of_the_crime_data(bench: rows.Bench, shared: Path) -> None:
+def test_rows_of_the_crime_data(bench: rows.Bench) -> None:
     errors = lines_of(rows.row_crime_error(bench))
     assert all(0 < value < 1 for line in errors for value in line.ours.values)
     captured = lines_of(rows.row_captured(bench))
@@ -335,7 +335,8 @@ def test_rows_of_the_crime_data(bench: rows.Bench, shared: Path) -> None:
         assert max(line.ours.values) <= best.theirs.median + 1e-9
 
 
-def test_row_of_the_protein_data(bench: rows.Bench, shared: Path) -> None:
+def test_row_of_the_protein_data(bench: rows.Bench) -> None:
+    read_large("protein")
     lines = lines_of(rows.row_protein(bench))
     assert [line.unit for line in lines] == ["probability", "times null", "times null"]
     first, best = lines[1:]
@@ -409,12 +410,12 @@ def test_all_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert "R package BAS not found" in printed and "twins6" in printed
 
 
-def test_unknown_rows_are_refused() -> None:
+def test_unknown_rows_are_refused(capsys: pytest.CaptureFixture) -> None:
     last = max(rows.ROWS)
     asked = f"1,{last + 1}"
-    done = subprocess.run([sys.executable, "-m", "bench", "--rows", asked], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in done.stderr
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["--rows", asked])
+    assert f"'{asked}' does not name rows; give numbers of 1 to {last}." in capsys.readouterr().err
 
 
 def test_row_14_compares_fits_with_a_plain_loop(bench: rows.Bench) -> None:
@@ -423,7 +424,8 @@ def test_row_14_compares_fits_with_a_plain_loop(bench: rows.Bench) -> None:
     assert memory.unit == "MiB"
 
 
-def test_row_15_enumerates_captures_and_compares(bench: rows.Bench, shared: Path) -> None:
+def test_row_15_enumerates_captures_and_compares(bench: rows.Bench) -> None:
+    read_large("logistic20"), read_large("spam")
     lines = lines_of(rows.row_logistic(bench))
     assert [line.unit for line in lines] == ["models/CPU s", "wall s", "CPU s", "mass", "mass", *["draws/CPU s"] * 2]
     for line in lines[3:5]:
@@ -442,9 +444,7 @@ def test_populations_are_timed_on_a_search_that_runs() -> None:
 
 
 @pytest.fixture
-def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No table of planets, and one case of the rows that want it."""
-    monkeypatch.setattr(problems, "DATA", tmp_path)
+def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reversible, "CASES", {"(II) script": ("kepler", "script")})
 
 
@@ -457,16 +457,6 @@ def setup() -> reversible.Setup:
 def crossing(means: np.ndarray, seconds: float = 1.0) -> reversible.Crossing:
     """An outcome with the diagnostics of such batch means, of 100 steps each."""
     return reversible.Crossing(np.array([10, 1, 0]), 100, seconds, diagnose(means, 100), 0.0)
-
-
-def test_planets_are_observed_where_their_table_is_there(shared: Path) -> None:
-    catalogue, sentence = reversible.planets()
-    assert not catalogue.simulated and "observed" in sentence
-
-
-def test_planets_are_simulated_otherwise_and_that_is_said(simulated: None) -> None:
-    catalogue, sentence = reversible.planets()
-    assert catalogue.simulated and "exoplanets.csv is missing" in sentence
 
 
 def test_a_bare_library_has_the_covariates_alone(setup: reversible.Setup) -> None:
@@ -576,7 +566,7 @@ def test_chains_apart_in_every_repetition_have_no_effective_draws_and_in_some_ar
     assert "edit 8 (chains apart in 1 of 2 repetitions)" in lowest and "small" not in lowest
 
 
-def test_row_10_has_every_setting(simulated: None) -> None:
+def test_row_10_has_every_setting(one_case: None) -> None:
     outcome = list(reversible.compare_moves(10, SMALL))
     lines = lines_of(iter(outcome))
     steps = [line.what.removeprefix("(II) script, ") for line in lines if line.unit == "steps/CPU s"]
@@ -585,7 +575,7 @@ def test_row_10_has_every_setting(simulated: None) -> None:
     assert all(0.0 <= value <= 1.0 for line in lines if line.unit.startswith("share") for value in line.ours.values)
 
 
-def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(simulated: None) -> None:
+def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(one_case: None) -> None:
     outcome = list(reversible.measure_speed(11, SMALL))
     lines = lines_of(iter(outcome))
     assert [line.unit for line in lines] == ["steps/CPU s", "steps/wall s", "populations/CPU s", "features/CPU s"]
@@ -595,7 +585,9 @@ def test_row_11_has_no_ratio_to_what_was_measured_elsewhere(simulated: None) -> 
     assert "not run by this row" in note and "Measured elsewhere" in note
 
 
-def test_row_12_compares_the_same_chains() -> None:
+def test_row_12_compares_the_same_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Processes take seconds to start, and have tests of their own.
+    monkeypatch.setitem(parallel.WORKERS, "two processes", "threading")
     size = parallel.Size(1, chains=2, terms=6, steps=2000, reversible_steps=500, seconds=0.3, every=0.01)
     outcome = list(parallel.lines(12, size))
     lines = lines_of(iter(outcome))

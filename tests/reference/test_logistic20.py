@@ -7,17 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import read_regression
+from conftest import read_large, split
+from running import enumerate_models, mjmcmc
 
-from modejump.kernels.store import COUNT
 from modejump.kernels.traverse import new_tally
 from modejump.kernels.traverse_glm import traverse_glm
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup.best_first import Scouting
 
 EXACT = json.loads((Path(__file__).parent / "logistic20_exact.json").read_text(encoding="utf-8"))
@@ -27,8 +25,8 @@ CLOSE = 1e-8
 
 
 @pytest.fixture(scope="module")
-def problem(shared: Path) -> Problem:
-    table = read_regression(shared / "data" / "logistic20.csv")
+def problem() -> Problem:
+    table = split(read_large("logistic20"))
     prior = BernoulliPrior(EXACT["inclusion_prior"])
     return Problem.build(table.X, table.y, family="binomial", coef_prior="bic", model_prior=prior)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import genetic_twin as twin
 import numpy as np
 import pytest
-from conftest import read_frame
 from feature_cases import feature_of, trees
+from running import gmjmcmc
 from scipy.optimize import least_squares
 
 from modejump.core.errors import InputError
+from modejump.experiments import load_exoplanets
 from modejump.features import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -27,7 +27,7 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import genetic_chain as genetic
 from modejump.samplers.chains.genetic_chain import COLUMN_BYTES, GeneticChain
-from modejump.samplers.gmjmcmc import STEPS, Discovery, feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import STEPS, feature_problem
 
 NAMES = ("x1", "x2", "x3", "x4")
 F = Feature.parse
@@ -43,11 +43,11 @@ def problem_of(x: np.ndarray, y: np.ndarray, functions: tuple[str, ...], **optio
     return feature_problem(x, y, NAMES[: x.shape[1]], transforms=twin.listed(functions), **options)
 
 
-def search(problem: FeatureProblem, y: np.ndarray, populations: int, chains: int = 2, **options: Any) -> Discovery:
+def search(problem: FeatureProblem, y: np.ndarray, populations: int, chains: int = 2, **options: Any) -> Result:
     return gmjmcmc(problem, chains=chains, budget=Budget(steps=populations * STEPS), **options)
 
 
-def probabilities(found: Discovery) -> dict[Feature, float]:
+def probabilities(found: Result) -> dict[Feature, float]:
     return dict(zip(found.laws.features, found.result.renormalised.tolist()))
 
 
@@ -405,9 +405,9 @@ PERIOD, STAR_MASS, STAR_RADIUS = "PeriodDays", "HostStarMassSlrMass", "HostStarR
 RADIUS, DENSITY = "RadiusJpt", "PlanetaryDensJpt"
 
 
-def exoplanets(shared: Path, target: str, coef_prior: Any, model_prior: ComplexityPrior) -> dict[Feature, float]:
+def exoplanets(target: str, coef_prior: Any, model_prior: ComplexityPrior) -> dict[Feature, float]:
     """Renormalised probabilities after sixteen chains of 400 populations."""
-    frame = read_frame(shared / "data" / "exoplanets.csv")
+    frame = load_exoplanets()
     covariates, y = frame.drop(columns=target), frame[target].to_numpy(float)
     problem = feature_problem(
         covariates.to_numpy(float),
@@ -421,18 +421,18 @@ def exoplanets(shared: Path, target: str, coef_prior: Any, model_prior: Complexi
     return probabilities(search(problem, y, 400, 16, workers=2))
 
 
-def test_orbits_of_exoplanets_have_their_known_probabilities(shared: Path) -> None:
-    found = exoplanets(shared, "SemiMajorAxisAU", KnownVariance(1.0), ComplexityPrior("1/n"))
+def test_orbits_of_exoplanets_have_their_known_probabilities() -> None:
+    found = exoplanets("SemiMajorAxisAU", KnownVariance(1.0), ComplexityPrior("1/n"))
     assert found[F(f"troot({PERIOD}*{PERIOD}*{STAR_MASS})")] == pytest.approx(0.564, abs=0.02)
     assert found[F(f"troot({PERIOD}*{PERIOD}*{STAR_RADIUS})")] == pytest.approx(0.429, abs=0.02)
 
 
-def test_masses_of_exoplanets_have_their_known_probabilities(shared: Path) -> None:
-    found = exoplanets(shared, "PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
+def test_masses_of_exoplanets_have_their_known_probabilities() -> None:
+    found = exoplanets("PlanetaryMassJpt", KnownVariance(1.0), ComplexityPrior("1/n", "trees"))
     assert found[F(f"{RADIUS}*{RADIUS}*{RADIUS}*{DENSITY}")] == pytest.approx(0.582, abs=0.03)
     assert found[F(f"to35({RADIUS})*{DENSITY}")] == pytest.approx(0.305, abs=0.03)
 
 
-def test_the_mass_law_is_found_with_unknown_variance(shared: Path) -> None:
-    found = exoplanets(shared, "PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2"))
+def test_the_mass_law_is_found_with_unknown_variance() -> None:
+    found = exoplanets("PlanetaryMassJpt", Jeffreys(), ComplexityPrior("n^-2"))
     assert found[F(f"{RADIUS}*{RADIUS}*{RADIUS}*{DENSITY}")] > 0.95

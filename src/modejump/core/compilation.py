@@ -2,7 +2,8 @@
 
 *Kernels* are called by compiled code alone. *Entries* are called from Python and hold the code of all kernels below
 them; their machine code is kept on disk, under a stamp of every file of the package, because any of them may shape
-it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled.
+it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled; a
+*switch* has one case for each number, chosen when it runs.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from numba import njit, types
-from numba.core import event
+from numba import njit
+from numba.core import event, types
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
-from numba.extending import overload
+from numba.extending import models, overload, register_model, typeof_impl
 
 from modejump.core.errors import ModejumpWarning
 from modejump.core.handles import Handle
@@ -39,8 +40,6 @@ kernel = _compiled(**_INNER)
 # For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
 # is one and the same on one machine; it stays within rounding between machines.
 summing = _compiled(**_INNER, fastmath={"reassoc", "contract"})
-# For arithmetic on columns: a product and a sum may be rounded once instead of twice, but nothing else moves.
-fused = _compiled(**_INNER, fastmath={"contract"})
 
 
 class Entry:
@@ -220,3 +219,80 @@ def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Call
         return implementation
 
     return register
+
+
+class OutsideCode(int):
+    """Number of something that was registered from outside the package, for a `switch`.
+
+    To compiled code each is a type of its own, with a digest of the source in it. So the package's functions are
+    compiled anew for it, whenever it is registered, and their code is kept on disk apart from that of other sources.
+
+    Parameters
+    ----------
+    number : int
+        Place in the registry.
+    name : str
+        What it is called there.
+    digest : str
+        Digest of its source.
+    """
+
+    name: str
+    digest: str
+
+    def __new__(cls, number: int, name: str, digest: str) -> OutsideCode:  # noqa: D102
+        made = super().__new__(cls, number)
+        made.name, made.digest = name, digest
+        return made
+
+    def __getnewargs__(self) -> Any:
+        return int(self), self.name, self.digest
+
+
+class _OutsideType(types.Type):
+    def __init__(self, code: OutsideCode) -> None:
+        self.code = code
+        super().__init__(name=f"OutsideCode({int(code)}, {code.name}, {code.digest})")
+
+
+typeof_impl.register(OutsideCode)(lambda code, context: _OutsideType(code))
+register_model(_OutsideType)(models.OpaqueModel)
+
+
+def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: Any) -> Any:
+    """A function for compiled code, of a number and some arguments, that calls what belongs to the number.
+
+    The number is known when the function runs, so that one compiled function serves all cases; that of an
+    `OutsideCode` is known when it is compiled.
+
+    Parameters
+    ----------
+    arguments : str
+        Names of the arguments after the number.
+    cases : callable
+        Gives the kernel that belongs to each number, when something is compiled.
+    otherwise : kernel
+        Called with the number and the arguments where no kernel belongs to it.
+    """
+
+    def function(code: int, *args: Any) -> Any:
+        raise TypeError("a switch is for compiled code")
+
+    def choose(code: Any, *_: Any) -> Any:
+        known = cases()
+        if isinstance(code, _OutsideType):
+            # With a single case the compiler drops the question.
+            known = {code.code: known[code.code]} if code.code in known else {}
+            asked = "if True"
+        else:
+            known = {number: case for number, case in known.items() if not isinstance(number, OutsideCode)}
+            asked = "if code == {}"
+        lines = [f"    {asked.format(int(i))}: return case_{int(i)}({arguments})" for i in known]
+        names: dict[str, Any] = {f"case_{int(number)}": case for number, case in known.items()}
+        names["otherwise"] = otherwise
+        text = [f"def implementation(code, {arguments}):", *lines, f"    return otherwise(code, {arguments})"]
+        exec("\n".join(text), names)
+        return names["implementation"]
+
+    overload(function, jit_options=_INNER, strict=False)(choose)
+    return function

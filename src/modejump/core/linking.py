@@ -10,6 +10,7 @@ in Numba's own way: a first fit then takes two to three times as long, and nothi
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 KERNEL_OPTIONS: dict[str, Any] = {}
@@ -79,34 +80,43 @@ try:
             state["cr"] = lowered._replace(cfunc=stand_in)
             return True
 
-    def _pipeline_with(lowering: type[NativeLowering], state: Any) -> list[Any]:
-        """Numba's usual pipeline with another last step."""
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(state, lowering._name)
-        pipeline.passes = [(lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
-        pipeline.finalize()
-        return [pipeline]
+    class _Linking(CompilerBase):
+        """Numba's usual pipeline, with another last step where that works."""
 
-    class _KernelCompiler(CompilerBase):
-        """For kernels: the usual pipeline up to LLVM's representation."""
+        lowering: type[NativeLowering]
+        trial = False
 
         def define_pipelines(self) -> list[Any]:
             """The pipeline."""
-            return _pipeline_with(_LinkOnlyLowering, self.state)
+            pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            if self.trial or links():
+                steps = [(self.lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
+                pipeline.passes = steps
+                pipeline.finalize()
+            return [pipeline]
 
-    class _EntryCompiler(CompilerBase):
-        """For entries: links and optimises what they call."""
+    class _KernelCompiler(_Linking):
+        lowering = _LinkOnlyLowering
 
-        def define_pipelines(self) -> list[Any]:
-            """The pipeline."""
-            return _pipeline_with(_EntryLowering, self.state)
+    class _EntryCompiler(_Linking):
+        lowering = _EntryLowering
 
-    def _links() -> bool:
-        """Whether an entry that calls a kernel works."""
-        inner: Any = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_KernelCompiler)(
-            lambda x: x + 1
-        )
-        outer: Any = njit(no_cfunc_wrapper=True, pipeline_class=_EntryCompiler)(lambda x: inner(x) * 2)
-        return bool(outer(1) == 4)
+    class _KernelTrial(_KernelCompiler):
+        trial = True
+
+    class _EntryTrial(_EntryCompiler):
+        trial = True
+
+    @cache
+    def links() -> bool:
+        """Whether an entry that calls a kernel works; tried once, before the first function is compiled."""
+        options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _KernelTrial}
+        inner: Any = njit(**options)(lambda x: x + 1)
+        outer: Any = njit(no_cfunc_wrapper=True, pipeline_class=_EntryTrial)(lambda x: inner(x) * 2)
+        try:
+            return bool(outer(1) == 4)
+        except Exception:  # other insides can fail in any way
+            return False
 
     KERNEL_OPTIONS = {"pipeline_class": _KernelCompiler}
     ENTRY_OPTIONS = {"pipeline_class": _EntryCompiler}

@@ -1,8 +1,8 @@
-"""Experiments: simulated data with known laws.
+"""Experiments: planets, observed and simulated, and the papers' experiments on them.
 
 May import: everything below plots; NumPy and pandas.
 """
 
-from modejump.experiments.planets import simulate_planets
+from modejump.experiments.planets import load_exoplanets, simulate_planets
 
-__all__ = ["simulate_planets"]
+__all__ = ["load_exoplanets", "simulate_planets"]

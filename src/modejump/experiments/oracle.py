@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.core.handles import Handle
 from modejump.experiments.spaces import FeatureColumns, feature_columns, law_of_each
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
@@ -222,13 +223,13 @@ def _log_posterior(problem: FeatureProblem, columns: FeatureColumns, models: np.
         return np.zeros(count)
     if k > math.ceil(problem.n) - base - 1:
         return np.full(count, -np.inf)
-    weights = np.array([problem.log_weight(f) for f in columns.features])[models].sum(axis=1)
-    if problem.family.name != "gaussian":
+    weights = problem.log_weights(columns.features)[models].sum(axis=1)
+    if not problem.family.conjugate:
         return _fitted(problem, columns, models) + weights
     resid = residual_shares(columns.z, problem.response[0], models)
-    prior, par = problem.coef_prior, problem.coef_prior.parameters(problem.n, problem.base_rss)
+    prior = Handle(problem.coef_prior.compile(problem.n, problem.base_rss))
     # A share below zero stands for a rank-deficient model, which log_marginal gives probability zero.
-    likelihood = [log_marginal(prior.code, par, problem.n, base, k, share) for share in resid.tolist()]
+    likelihood = [log_marginal(prior, problem.n, base, k, share) for share in resid.tolist()]
     return np.array(likelihood) + weights
 
 

@@ -1,6 +1,8 @@
-"""Simulated planets that obey Kepler's third law and a law of density, with measurement errors."""
+"""Observed planets, and simulated ones that obey Kepler's third law and a law of density."""
 
 from __future__ import annotations
+
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,29 @@ SUN_TEMPERATURE = 5772.0
 # Standard errors of the measured axis, in astronomical units, and of the measured mass, in Jupiter's.
 AXIS_ERROR = 0.002
 MASS_ERROR = 0.003
+
+
+def load_exoplanets() -> pd.DataFrame:
+    """Read the planets of the Open Exoplanet Catalogue that have no missing values.
+
+    The catalogue is free to use. Densities were computed from masses and radii.
+
+    Returns
+    -------
+    DataFrame
+        223 rows. ``PlanetaryMassJpt``, ``RadiusJpt`` and ``PlanetaryDensJpt`` are in units of Jupiter's,
+        ``PeriodDays`` in days, ``SemiMajorAxisAU`` in astronomical units, ``HostStarMassSlrMass`` and
+        ``HostStarRadiusSlrRad`` in units of the Sun's, ``HostStarMetallicity`` in dex and ``HostStarTempK`` in
+        kelvin; ``TypeFlag`` is 0 for the planet of a single star and 2 for one in a binary;
+        ``Eccentricity`` has no unit.
+
+    Examples
+    --------
+    >>> load_exoplanets().shape
+    (223, 11)
+    """
+    with resources.files("modejump.experiments").joinpath("data/exoplanets.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
 
 
 def simulate_planets(n: int = 200, seed: int = 1) -> pd.DataFrame:

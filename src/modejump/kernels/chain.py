@@ -132,7 +132,7 @@ def local_step(which, data, ch, moves):
         return False
     if moves.surrogate[0] > 0.0:
         # Delayed acceptance: what the first stage has counted, the second takes back.
-        gain = surrogate_gain(data, st, ch.work, ch.flips, m, moves.surrogate[0])
+        gain = surrogate_gain(data.glm, data, st, ch.work, ch.flips, m, moves.surrogate[0])
         if not accept(ch.rng, gain + log_ratio):
             return False
         log_ratio = -gain

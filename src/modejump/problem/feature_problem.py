@@ -14,17 +14,18 @@ from modejump.features.language import Language
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
-from modejump.likelihoods.custom.own import Own, RawTable
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.gaussian.marginal import make_table
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.priors import codes
+from modejump.likelihoods import Family, resolve_family
+from modejump.likelihoods.columns import Conjugate, LikelihoodRows
+from modejump.likelihoods.family import Table
+from modejump.likelihoods.glm.newton import Glm
 from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
-from modejump.priors.compiled import ModelPriorArrays
+from modejump.priors.compiled import weights_only
 from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.features import FeaturePrior
 from modejump.priors.models import UniformPrior
+from modejump.problem.checks import checked_rows
 from modejump.problem.design import Columns, project_base
-from modejump.problem.problem import ProblemData, checked_offset, fitted_base, kept_rows, new_glm, own_base
+from modejump.problem.problem import ProblemData, problem_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +48,12 @@ class FeatureProblem:
         Square roots of the case weights.
     n, base_rss : float
         Observations, and RSS of the base model.
-    coef_prior, model_prior : CoefPrior, ComplexityPrior
+    coef_prior, model_prior : CoefPrior, FeaturePrior
         The priors.
     family : Family
         Family of the response.
-    base_model : Glm
-        Response and fit of the base model, for families other than gaussian.
-    digest : str, optional
-        Digest of the rows, where ``x`` and ``y`` hold a sample of them only.
+    base_model : Conjugate, Glm or CustomRows
+        What the likelihood needs of the rows, without the columns of features.
     """
 
     language: Language
@@ -66,10 +65,9 @@ class FeatureProblem:
     n: float
     base_rss: float
     coef_prior: CoefPrior
-    model_prior: ComplexityPrior
-    family: Family = resolve_family("gaussian")
-    base_model: Glm = no_glm()
-    digest: str | None = None
+    model_prior: FeaturePrior
+    family: Family
+    base_model: LikelihoodRows = Conjugate()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,9 +89,9 @@ class FeatureProblem:
         """The covariates by name."""
         return dict(zip(self.names, self.x, strict=True))
 
-    def glm(self, z: np.ndarray) -> Glm:
-        """The generalised linear model over the columns of a population; nothing for Gaussian responses."""
-        if self.family.name == "gaussian":
+    def glm(self, z: np.ndarray) -> LikelihoodRows:
+        """What the likelihood needs of the rows over the columns of a population."""
+        if not isinstance(self.base_model, Glm):
             return self.base_model
         unroot = np.zeros(0) if self.base_model.unit else 1.0 / self.root_weight
         return self.base_model._replace(x=z, unroot=unroot)
@@ -104,64 +102,48 @@ class FeatureProblem:
         if (self.root_weight == 1.0).all():
             return None
         # A square of a root is not the number itself, and a function of the user's own is told that.
-        return self.root_weight**2 if self.family.name == "gaussian" else self.base_model.weight
+        return self.root_weight**2 if isinstance(self.base_model, Conjugate) else self.base_model.weight
 
     @property
     def offset(self) -> np.ndarray | None:
         """The known part of the linear predictor; None where there is none."""
-        return self.base_model.offset if self.base_model.offset.any() else None
+        return self.base_model.offset if isinstance(self.base_model, Glm) and self.base_model.offset.any() else None
 
     def covariates(self) -> list[Expression]:
         """The columns that vary, as features."""
         varies = np.ptp(self.x, axis=1) > 0.0
         return [self.language.covariate(name) for name, some in zip(self.names, varies, strict=True) if some]
 
-    def log_weight(self, feature: Expression) -> float:
-        """Log prior weight of a feature."""
-        weight = float(self.feature_weights()[feature.complexity])
-        return weight + feature.log_spellings if self.model_prior.spelling == "trees" else weight
+    def log_weights(self, features: Sequence[Expression]) -> np.ndarray:
+        """Log prior weight of each of some features."""
+        return self.model_prior.log_weights_of(features, self.n, len(self.names))
 
-    def feature_weights(self) -> np.ndarray:
-        """Log prior weight of a feature by its complexity."""
-        return self.model_prior.log_a(self.n) * np.arange(self.language.limits.complexity + 1.0)
+    def weights_by_complexity(self) -> np.ndarray:
+        """Log prior weight of a feature by its complexity, its spellings left aside."""
+        return self.model_prior.log_weights(self.n, int(self.language.limits.complexity), len(self.names))
 
-    def population_data(self, z: np.ndarray, most: int | None = None, glm: Glm | None = None) -> ProblemData:
+    def population_data(self, z: np.ndarray, most: int | None = None, glm: LikelihoodRows | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``, all of them empty.
 
         ``most`` bounds the columns of a model that can be evaluated, where that is less than the places. ``glm`` is
         the model of the columns where it is not one of ``z``.
         """
         s, n = z.shape
-        base = self.basis.shape[0]
-        log_size = np.full(s + 1, -np.inf)
-        log_size[: min(self.size, s) + 1] = 0.0
-        none = np.zeros(s + 1, np.int64)
-        prior = ModelPriorArrays(
-            log_size, np.full(s, -np.inf), 0, none, np.zeros(0, np.int64), none, np.zeros(0, np.int64)
-        )
-        columns = Columns(
-            z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
-        )
-        par = self.coef_prior.parameters(self.n, self.base_rss)
-        max_cols = min(s if most is None else most, max(int(np.ceil(self.n)) - base - 1, 0))
-        code = self.coef_prior.code
-        gram = np.zeros((s, s))
-        return ProblemData(
-            gram,
-            np.zeros(s),
-            np.arange(s + 1, dtype=np.int64),
-            code,
-            par,
-            self.n,
-            base,
-            max_cols,
-            make_table(code if self.family.name == "gaussian" else codes.BIC, par, self.n, base, max_cols),
-            prior,
-            columns,
-            np.zeros(s, np.uint64),
-            float(np.log1p(par[0])) if code == codes.G else 0.0,
-            self.glm(z) if glm is None else glm,
-            gram,
+        return problem_data(
+            gram=np.zeros((s, s)),
+            corr=np.zeros(s),
+            first=np.arange(s + 1, dtype=np.int64),
+            coef_prior=self.coef_prior,
+            model_prior=weights_only(np.full(s, -np.inf), min(self.size, s)),
+            columns=Columns(
+                z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
+            ),
+            glm=self.glm(z) if glm is None else glm,
+            n=self.n,
+            base=self.basis.shape[0],
+            base_rss=self.base_rss,
+            most=most,
+            zobrist=np.zeros(s, np.uint64),
         )
 
 
@@ -233,20 +215,28 @@ def problem_over(
     """
     family = resolve_family(family, link)
     family.check_rows(weights, offset)
-    x, y, w, known = kept_rows(x, y, weights, checked_offset(offset, family, y))
-    names = language.names
-    if x.shape[1] == 0:
+    x, y, w, known = checked_rows(x, y, weights, offset)
+    family.check(y)
+    names, p = language.names, x.shape[1]
+    if p == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
-    if len(names) != x.shape[1] or len(set(names)) < len(names):
-        raise InputError(f"X has {x.shape[1]} columns and names are {', '.join(names)}; give each column its own name.")
+    if len(names) != p or len(set(names)) < p:
+        raise InputError(f"X has {p} columns and names are {', '.join(names)}; give each column its own name.")
     base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
     root = np.sqrt(w)
-    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.name == "gaussian")
+    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.conjugate)
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
-    family, base_model = _base_model(family, language, x, y, w, known, base, prior, base_rss)
+    family.check_prior(prior)
+    n = float(w.sum())
+    # The covariates are terms only by name, for sentences about models that fail.
+    table = Table(
+        names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p).arrays, known,
+        fits_constants=language.fits_constants,
+    )  # fmt: skip
+    family, base_model = family.bind(table, prior.compile(n, base_rss), n)
     return FeatureProblem(
         language=language,
         # Arrays that may not be written to would be another type to compiled code.
@@ -255,38 +245,10 @@ def problem_over(
         response=columns.response[None].copy(),
         basis=np.ascontiguousarray(basis),
         root_weight=root,
-        n=float(w.sum()),
+        n=n,
         base_rss=base_rss,
         coef_prior=prior,
         model_prior=model_prior or ComplexityPrior(),
         family=family,
         base_model=base_model,
     )
-
-
-def _base_model(
-    family: Family,
-    language: Language,
-    x: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    offset: np.ndarray,
-    base: np.ndarray,
-    prior: CoefPrior,
-    base_rss: float,
-) -> tuple[Family, Glm]:
-    """The family as one that knows the problem, and its model of no features."""
-    if family.name == "gaussian":
-        return family, no_glm()
-    family.check(y)
-    family.check_prior(prior)
-    n = float(w.sum())
-    if isinstance(family, Own):
-        # The covariates are terms only by name, for sentences about models that fail.
-        p = len(language.names)
-        flat = UniformPrior().compile(p).arrays
-        raw = RawTable(language.names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, flat)
-        return own_base(family.bind_features(raw, language.fits_constants))
-    par = prior.parameters(n, base_rss)
-    glm = new_glm(family, y, w, offset, base, np.zeros((0, len(y))))
-    return family, fitted_base(family, glm, prior.code, par, n)

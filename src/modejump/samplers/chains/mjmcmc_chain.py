@@ -51,7 +51,7 @@ def answer(chain: Chain, data: ProblemData, threads: int) -> None:
     """Make the fit that was asked for."""
     work = chain.work.glm
     cols = work.asked[: int(work.scalars["asked_columns"])].copy()
-    work.scalars["answer"] = fit_columns_by_parts(data.glm, work, cols, data.code, data.par, data.n, threads)
+    work.scalars["answer"] = fit_columns_by_parts(data.glm, work, cols, data.coef_prior, data.n, threads)
     work.scalars["stage"] = ANSWERED
 
 

@@ -22,9 +22,6 @@ from modejump.kernels.populations.genetic import Genetic
 from modejump.kernels.populations.moves import POPULATION_MOVES, Between
 from modejump.kernels.populations.population import Population
 from modejump.kernels.state import word_count
-from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import ProblemData
 from modejump.runtime.snapshots import Reader
@@ -140,8 +137,11 @@ class Workspace:
         """Room for a population: its arrays as a selection problem, and as features."""
         problem = self.problem
         z, glm, shown = np.zeros((places, problem.x.shape[1])), None, np.zeros((places, 0))
-        if isinstance(problem.family, Own):
-            shown, glm = self._shown(places, problem.family)
+        if problem.family.custom:
+            # A likelihood of the user's own: it is shown columns, or told the texts of this table's features.
+            glm, ask = problem.family.for_features(problem.base_model, z.shape, self.texts)  # type: ignore[attr-defined]
+            self._alive.append(ask)
+            shown = glm.x
         population = Population(
             feature=np.full(places, -1, np.int64),
             z=z,
@@ -152,21 +152,11 @@ class Workspace:
             listed=np.zeros(places, np.int64),
             row=np.zeros(places),
             scalars=scalars_of(factored=0),
-            log_weight=problem.feature_weights(),
-            per_spelling=int(problem.model_prior.spelling == "trees"),
+            log_weight=problem.weights_by_complexity(),
+            per_spelling=int(problem.model_prior.counts_spellings),
             shown=shown,
         )
         return problem.population_data(z, most, glm), population
-
-    def _shown(self, places: int, family: Own) -> tuple[np.ndarray, Glm]:
-        """What the function is shown of features, and the model of it; Python is told the numbers of this table."""
-        shown = np.zeros((places, family.shown(self.problem.x.shape[1])))
-        glm = self.problem.base_model._replace(x=shown)
-        if isinstance(family, BatchLikelihood):
-            ask, address = family.asked(self.texts)
-            self._alive.append(ask)
-            glm = glm._replace(address=address, report=address)
-        return shown, glm
 
     @property
     def table(self) -> FeatureTable:

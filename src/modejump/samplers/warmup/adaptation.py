@@ -7,7 +7,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.core.random import alias_table
 from modejump.kernels.moves import KERNELS, Moves
-from modejump.likelihoods.glm.rows import OWN
+from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.problem import Problem
 from modejump.samplers.settings import Sampler, weights_of
 
@@ -44,7 +44,7 @@ def first_moves(settings: Sampler, problem: Problem) -> Moves:
         The target.
     """
     k = problem.n_terms
-    if settings.surrogate and problem.data.glm.family in (0, OWN):
+    if settings.surrogate and not isinstance(problem.data.glm, Glm):
         raise InputError(
             "surrogate=True is for binomial, Poisson and gamma responses, whose fits take time; leave it out."
         )

@@ -168,7 +168,11 @@ def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUAT
 
 
 def build_library(
-    problem: FeatureProblem, collected: Collected, most: int = MOST_FEATURES, limit: int = EVALUATIONS
+    problem: FeatureProblem,
+    collected: Collected,
+    most: int = MOST_FEATURES,
+    limit: int = EVALUATIONS,
+    negligible: float = NEGLIGIBLE,
 ) -> Library:
     """The features worth a place, with their estimated inclusion probabilities.
 
@@ -182,17 +186,22 @@ def build_library(
         Features at most.
     limit : int
         Models that edits may evaluate, about.
+    negligible : float
+        Features whose models together have no larger share of the posterior get no place.
     """
     known = complete(problem, collected, min(limit, max(NUMBERS // problem.x.shape[1], 1)))
     total = float(np.logaddexp.reduce(list(collected.values()))) if collected else 0.0
     for f, value in log_importance(collected).items():
         known[f] = max(value, known.get(f, -np.inf))
-    return _chosen(problem, known, total, most)
+    least = total + math.log(negligible) if negligible > 0.0 else -math.inf
+    return _chosen(problem, known, total, most, least)
 
 
-def _chosen(problem: FeatureProblem, known: Mapping[Expression, float], total: float, most: int) -> Library:
+def _chosen(
+    problem: FeatureProblem, known: Mapping[Expression, float], total: float, most: int, least: float
+) -> Library:
     order = sorted(known, key=lambda f: (-known[f], f.text))
-    worth = [f for f in order if known[f] > total + np.log(NEGLIGIBLE)]
+    worth = [f for f in order if known[f] > least]
     columns = sorted(problem.covariates(), key=lambda f: (-known.get(f, -np.inf), f.text))
     columns = columns[: int(most * COVARIATE_SHARE)]
     features = [f for f in worth if f not in columns][: most - len(columns)] + columns

@@ -17,10 +17,9 @@ import numpy as np
 
 from modejump.features.expression import Expression
 from modejump.kernels.populations.feature_chain import EVALUATE, PLACE_EDITS
-from modejump.likelihoods.custom.own import Own
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
-from modejump.likelihoods.glm.laplace import fit_columns
-from modejump.likelihoods.glm.newton import new_glm_work
+from modejump.likelihoods.glm.newton import Glm, new_glm_work
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.workspace import Workspace
 from modejump.samplers.warmup.library import Collected, place_models
@@ -44,7 +43,7 @@ Model = tuple[int, ...]
 
 def can_score(problem: FeatureProblem) -> bool:
     """Whether score tests are known: for generalised linear models, but not for likelihoods of the user's own."""
-    return problem.family.name != "gaussian" and not isinstance(problem.family, Own)
+    return isinstance(problem.base_model, Glm)
 
 
 class _Pool:
@@ -74,7 +73,7 @@ class _Pool:
     def _fit(self, model: Model) -> np.ndarray:
         """Fit a model, note its log posterior, and return its columns."""
         data, cols = self.data, np.array(model, np.int64)
-        marginal = float(fit_columns(data.glm, self.work, cols, data.code, data.par, data.n))
+        marginal = float(fit_columns(data.glm, self.work, cols, data.coef_prior, data.n))
         self.known[model] = marginal + float(self.weight[cols].sum())
         return cols
 

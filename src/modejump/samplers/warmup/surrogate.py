@@ -11,8 +11,8 @@ from modejump.kernels.moves import Moves
 from modejump.kernels.state import refresh
 from modejump.kernels.store import ModelStore
 from modejump.likelihoods.glm.expansion import expand
+from modejump.likelihoods.glm.newton import Glm
 from modejump.likelihoods.glm.parts import is_long
-from modejump.likelihoods.glm.rows import OWN
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.mjmcmc_chain import MJMCMCChain
 
@@ -45,7 +45,7 @@ def worth_it(problem: Problem, wanted: bool | None, fits: float | None) -> bool:
     """
     if wanted is not None:
         return wanted
-    if problem.data.glm.family in (0, OWN):
+    if not isinstance(problem.data.glm, Glm):
         return False
     if fits is None:
         return is_long(problem.data.glm)
@@ -71,7 +71,7 @@ def adopt_surrogate(
         Whether the chains have not seen this surrogate before.
     """
     data = problem.data
-    expansion = expand(data.glm, _best_columns(problem, scouted), data.code, data.par, data.n)
+    expansion = expand(data.glm, _best_columns(problem, scouted), data.coef_prior, data.n)
     if expansion is None:
         return moves
     for r in runners:
