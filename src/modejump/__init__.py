@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 _HOME = {
-    "BGLMClassifier": "modejump.estimators.classifiers",
+    "BGLMClassifier": "modejump.estimators.bglm",
     "BGLMRegressor": "modejump.estimators.bglm",
-    "BGNLMClassifier": "modejump.estimators.classifiers",
+    "BGNLMClassifier": "modejump.estimators.bgnlm",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "load": "modejump.estimators.storage",
     "merge": "modejump.estimators.merge",
     "scan_chunks": "modejump.data.sources",
-    "scan_dask": "modejump.data.dask_source",
+    "scan_dask": "modejump.data.sources",
     "scan_parquet": "modejump.data.parquet",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
@@ -45,6 +45,7 @@ _HOME = {
     "BatchLikelihood": "modejump.likelihoods.custom.batch",
     "Problem": "modejump.problem.problem",
     "Budget": "modejump.samplers.budget",
+    "Sampler": "modejump.samplers.settings",
     "InputError": "modejump.core.errors",
     "ModejumpWarning": "modejump.core.errors",
 }
@@ -77,6 +78,7 @@ __all__ = [
     "Problem",
     "Robust",
     "Run",
+    "Sampler",
     "Space",
     "UniformPrior",
     "__version__",
@@ -91,12 +93,10 @@ __all__ = [
 
 if TYPE_CHECKING:
     from modejump.core.errors import InputError, ModejumpWarning
-    from modejump.data.dask_source import scan_dask
     from modejump.data.parquet import scan_parquet
-    from modejump.data.sources import scan_chunks
-    from modejump.estimators.bglm import BGLMRegressor
-    from modejump.estimators.bgnlm import BGNLMRegressor
-    from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
+    from modejump.data.sources import scan_chunks, scan_dask
+    from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
+    from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
     from modejump.estimators.merge import merge
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.storage import load
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
     from modejump.problem.problem import Problem
     from modejump.samplers.budget import Budget
+    from modejump.samplers.settings import Sampler
 
 
 def __getattr__(name: str) -> Any:

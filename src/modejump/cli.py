@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning
 
 app = typer.Typer(
     name="modejump",
-    help="Bayesian variable selection: which covariates matter, with probabilities.",
+    help="Bayesian variable selection and discovery of laws, with probabilities.",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -27,9 +28,13 @@ app = typer.Typer(
 # What Typer raises for a wrong option or argument, whichever library lies beneath it.
 _UsageError: Any = typer.BadParameter.__base__
 
-_JOBS = typer.Option(help="Workers: 1 thread, or all there are of another kind; -1 for all.")
-_BACKEND = typer.Option(help="Workers: threads, loky (processes), dask or ray.")
-_SCHEDULER = typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster; none for this machine.")
+_JOBS = typer.Option(help="Number of workers (-1: all cores).")
+_BACKEND = typer.Option(help="Kind of workers: threads, loky (processes), dask or ray.")
+_SCHEDULER = typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster; this machine by default.")
+_QUIET = typer.Option("--quiet", help="Print only errors and warnings.")
+_FORCE = typer.Option("--force", help="Write into a directory that is not empty.")
+_SEED = typer.Option(help="Seed of the random numbers.")
+_SAMPLER = typer.Option(help="paper: RGMJMCMC as the paper states it.")
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -91,46 +96,39 @@ def fit(
     jobs: Annotated[int | None, _JOBS] = None,
     backend: Annotated[str, _BACKEND] = "threads",
     scheduler: Annotated[str | None, _SCHEDULER] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory to work and store the run in.")] = None,
+    seed: Annotated[int, _SEED] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory of the run.")] = None,
     checkpoint: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR: 10, or 0 for none; not with chunks."),
+        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR (default 10; 0: none)."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    force: Annotated[bool, _FORCE] = False,
+    quiet: Annotated[bool, _QUIET] = False,
     chunked: Annotated[
-        bool,
-        typer.Option(
-            "--chunked", help="Read Parquet in chunks, as large files always are; DIR then gets the outcome only."
-        ),
+        bool, typer.Option("--chunked", help="Read Parquet in chunks, as large files are anyway; no checkpoints then.")
     ] = False,
+    sampler: Annotated[str | None, _SAMPLER] = None,
 ) -> None:
     """Find out which columns of a table, or which laws made of them, explain the target."""
-    from modejump.commands.fit import FitOptions, run_fit
+    asked = _namespace(locals(), "transforms", "always_in", "factors", "drop")
+    from modejump.commands.fit import run_fit
 
-    asked = FitOptions(
-        data, target, family, link, algorithm, coef_prior, model_prior,
-        None if transforms is None else _split(transforms), _split(always_in), _split(factors), _split(drop),
-        weights, offset, formula, chains, steps, seconds, mcse, jobs, backend, scheduler, seed, out, checkpoint,
-        force, quiet, chunked,
-    )  # fmt: skip
     run_fit(asked)
 
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run that fit --out began.")],
-    jobs: Annotated[int | None, typer.Option(help="Workers; as before by default, -1 for all there are.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory given to fit --out.")],
+    jobs: Annotated[int | None, typer.Option(help="Number of workers; as before by default (-1: all cores).")] = None,
     backend: Annotated[str, _BACKEND] = "threads",
     scheduler: Annotated[str | None, _SCHEDULER] = None,
     checkpoint: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Seconds between checkpoints; as before by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    quiet: Annotated[bool, _QUIET] = False,
 ) -> None:
-    """Go on with a run that was ended, and give the answer that it would have given."""
-    from modejump.commands.resume import run_resume
+    """Resume an interrupted run; the answer is the one that it would have given."""
+    from modejump.commands.fit import run_resume
 
     run_resume(run, jobs, backend, scheduler, checkpoint, quiet)
 
@@ -156,10 +154,10 @@ def predict(
 def merge(
     runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories written by fit --out.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory to store the merged run in.")],
-    force: Annotated[bool, typer.Option("--force", help="Write into a directory that is not empty.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    force: Annotated[bool, _FORCE] = False,
+    quiet: Annotated[bool, _QUIET] = False,
 ) -> None:
-    """Make one run of several of the same problem: models united, chains side by side."""
+    """Merge several runs of the same problem: models united, chains side by side."""
     from modejump.commands.merge import run_merge
 
     run_merge(runs, out, force, quiet)
@@ -172,7 +170,7 @@ def demo(
         Path | None, typer.Option(metavar="FILE", help="File of the plot; by default NAME.png, with Matplotlib.")
     ] = None,
 ) -> None:
-    """Show the main job: find a law of nature in simulated planets, or which measurements matter in diabetes."""
+    """Show what modejump does: find a law of nature in simulated planets, or what matters in diabetes."""
     from modejump.commands.demo import run_demo
 
     run_demo(name, plot)
@@ -191,37 +189,30 @@ def reproduce(
     budget: Annotated[str | None, typer.Option(help="Of each run: paper, or seconds=S on one core.")] = None,
     seconds: Annotated[str, typer.Option(metavar="0.5,1,2,5", help="Times of the runs of accuracy.")] = "",
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Exoplanets (CSV); accuracy: or a directory with crime.csv too.")
+        Path | None, typer.Option(metavar="PATH", help="Other exoplanets (CSV), or a directory of tables.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for all cores.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Runs side by side (-1: all cores).")] = 1,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of rows and runs; a later call goes on from it.")
+        Path | None, typer.Option(metavar="FILE", help="File of rows and runs; a later call continues from it.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture of accuracy.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")] = False,
+    seed: Annotated[int, _SEED] = 0,
+    quiet: Annotated[bool, _QUIET] = False,
+    sampler: Annotated[str | None, _SAMPLER] = None,
 ) -> None:
     """Repeat a published experiment and set its figures beside ours, or measure errors against exact posteriors."""
-    from modejump.commands.reproduce import ReproduceOptions, run_reproduce
+    asked = _namespace(locals(), "algorithm", "threads", "seconds")
+    from modejump.commands.reproduce import run_reproduce
 
-    run_reproduce(
-        ReproduceOptions(
-            experiment,
-            protocol,
-            spelling,
-            _split(algorithm),
-            _split(threads),
-            runs,
-            budget,
-            _split(seconds),
-            data,
-            jobs,
-            seed,
-            json,
-            plot,
-            quiet,
-        )  # fmt: skip
-    )
+    run_reproduce(asked)
+
+
+def _namespace(options: dict[str, Any], *lists: str) -> SimpleNamespace:
+    """The options of a command, with texts such as "a,b" as tuples."""
+    for name in lists:
+        if options[name] is not None:
+            options[name] = _split(options[name])
+    return SimpleNamespace(**options)
 
 
 def _split(names: str) -> tuple[str, ...]:
@@ -274,6 +265,6 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(str(error))
         return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted before the work was done.")
+        _complain("interrupted.")
         return INTERRUPTED
     return status if isinstance(status, int) else 0

@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from running import enumerate_models
 
 import modejump
 from modejump.core.errors import InputError
-from modejump.estimators import rows, unmoved
+from modejump.data import rows
+from modejump.data.rows import LARGE_BYTES, as_if_writable, in_place, table_in_place
 from modejump.likelihoods.glm.expansion import expand
 from modejump.likelihoods.glm.laplace import fit_columns
 from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW, STANDARDISED, candidate_rows, new_glm_work
 from modejump.likelihoods.glm.parts import fit_columns_by_parts
 from modejump.posterior.posterior import Posterior
 from modejump.problem import problem as problems
-from modejump.problem.design import LARGE_BYTES, as_if_writable, in_place, table_in_place
 from modejump.problem.fingerprint import fingerprints, is_unchanged, sealed
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
 
 TERMS = {"a": [4], "b": [0], "fixed": [5], "dead": [3], "c": [2], "d": [1]}
 
@@ -51,7 +51,7 @@ def response(x: np.ndarray, family: str) -> np.ndarray:
 @pytest.fixture
 def all_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table counts as large."""
-    for module in (problems, rows, unmoved):
+    for module in (problems, rows):
         monkeypatch.setattr(module, "LARGE_BYTES", 0)
 
 
@@ -143,7 +143,7 @@ def test_the_estimator_copies_nothing_and_finds_the_same(kind, monkeypatch):
     x = table()[:, [0, 1, 2, 4, 5]]
     y = response(table(), "binomial")
     expected = fitted(x, y)
-    for module in (problems, rows, unmoved):
+    for module in (problems, rows):
         monkeypatch.setattr(module, "LARGE_BYTES", 0)
     names = list("abcde")
     given = {

@@ -16,18 +16,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modejump.data.dask_source import scan_dask
+from modejump.problem.streamed import least_resid
 
 import modejump
 from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, Space
 from modejump.cli import main
 from modejump.commands.fit import show
-from modejump.data.dask_source import scan_dask
 from modejump.data.digest import digest_rows, digest_rows_plain
 from modejump.data.moments import Block, Moments, Sample, everything, lanes_of
 from modejump.data.sources import ChunkSource, is_source
 from modejump.problem.fingerprint import fingerprint
 from modejump.problem.problem import Problem
-from modejump.problem.streamed import least_resid
 from modejump.samplers import streamed
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

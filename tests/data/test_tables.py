@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
+from modejump.data.coding import TableSpec, learn_table
 from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.response import read_response
 from modejump.data.rows import merge_rows
-from modejump.data.tables import TableSpec, learn_table, read_response
 
 ROWS = 12
 
@@ -289,7 +290,7 @@ def test_rows_are_merged_into_one_canonical_list(seed, n, p, values):
     expected = {row: w for row, w in sorted(expected.items()) if w > 0}
     shuffle = rng.permutation(n)
     repeat = np.repeat(np.arange(n), weights.astype(int))
-    for d, r, w in (
+    for d, r, w, _ in (
         merge_rows(design, y, weights),
         merge_rows(design[shuffle], y[shuffle], weights[shuffle]),
         merge_rows(design[repeat], y[repeat], None),

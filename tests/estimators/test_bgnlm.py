@@ -1,4 +1,4 @@
-"""Discovery of laws: scikit-learn's contract, laws recovered, prediction, equations, storage, and bad input."""
+"""Result of laws: scikit-learn's contract, laws recovered, prediction, equations, storage, and bad input."""
 
 import copy
 import pickle

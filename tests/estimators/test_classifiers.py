@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import modejump
 from modejump import BGLMClassifier, BGLMRegressor, BGNLMClassifier, Budget, GPrior, InputError, ModejumpWarning
 from modejump.cli import main
-from modejump.estimators.options import choose_algorithm
+from modejump.estimators.prepare import choose_algorithm
 
 SHORT = Budget(warmup=1000, steps=5000)
 SEARCH = Budget(warmup=1000, steps=2000)
@@ -170,7 +170,7 @@ def test_exchanging_the_classes_turns_the_coefficients_round():
 def test_auto_enumerates_while_models_times_rows_are_few():
     assert choose_algorithm("auto", 16, None, 500) == "enumerate"
     assert choose_algorithm("auto", 16, None, 5000) == "mjmcmc"
-    assert choose_algorithm("auto", 20, None) == "enumerate"
+    assert choose_algorithm("auto", 20, None, 0) == "enumerate"
     assert choose_algorithm("enumerate", 16, None, 5000) == "enumerate"
 
 

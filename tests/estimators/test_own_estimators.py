@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from running import gmjmcmc
 from sklearn.base import clone
 
 import modejump
@@ -26,10 +27,10 @@ from modejump import (
     OwnLikelihood,
     Space,
 )
-from modejump.estimators import options
+from modejump.estimators import prepare
 from modejump.features import evaluate
 from modejump.likelihoods.custom.own import LikelihoodError
-from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import feature_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 SHORT = Budget(warmup=600, steps=2000)
@@ -134,10 +135,10 @@ def test_pages_name_the_likelihood(kind: str):
 
 def test_automatic_enumeration_by_what_a_model_costs():
     own, batch = LINEAR, BatchLikelihood(lambda models: [0.0] * len(models))
-    choose = options.choose_algorithm
-    assert options.rows_fitted(own, 100) == 100
-    assert choose("auto", 12, None, options.rows_fitted(batch, 100)) == "enumerate"
-    assert choose("auto", 13, None, options.rows_fitted(batch, 100)) == "mjmcmc"
+    choose = prepare.choose_algorithm
+    assert prepare.rows_fitted(own, 100) == 100
+    assert choose("auto", 12, None, prepare.rows_fitted(batch, 100)) == "enumerate"
+    assert choose("auto", 13, None, prepare.rows_fitted(batch, 100)) == "mjmcmc"
 
 
 # --- what cannot be had -----------------------------------------------------------------------------------------

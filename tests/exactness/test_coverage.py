@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy import stats
+from running import enumerate_models
 
 from modejump.posterior import NewRows, Posterior, new_rows
 from modejump.priors.coefficients import KnownVariance
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
 
 LEVEL = 0.9
 # A correct method exceeds this many standard errors with probability 6e-5.

@@ -21,6 +21,7 @@ from reversible_mutants import MUTANTS, settings_of
 from test_exactness import EVERYTHING, STEPS, Experiment, moves_of, stationarity, uneven_partners
 from test_reversible import SETTINGS
 from test_reversible import replicate as reversible_driver
+from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
@@ -34,10 +35,8 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.chains import reversible_chain as reversible
 from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.gmjmcmc import Discovery, feature_problem, gmjmcmc
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.result import Result
 
 LEVEL = 1e-4
 CAUGHT = 1e-8
@@ -138,7 +137,7 @@ def by_brute_force(name: str, problem: FeatureProblem, model: Sequence[Feature])
     return prior + value(columns, problem.y) - value(columns[:, :0], problem.y)
 
 
-def check_reported(name: str, problem: FeatureProblem, found: Discovery) -> dict[frozenset[Feature], float]:
+def check_reported(name: str, problem: FeatureProblem, found: Result) -> dict[frozenset[Feature], float]:
     """The log posterior of every model reported is that of a brute force."""
     features, table = found.laws.features, found.laws.models
     assert not any(found.laws.aliases.values())

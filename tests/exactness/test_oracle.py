@@ -13,6 +13,7 @@ import genetic_twin as twin
 import numpy as np
 import pytest
 from feature_cases import depth_of, feature_of, trees
+from running import enumerate_models
 
 from modejump.core.errors import InputError
 from modejump.estimators.bglm import BGLMRegressor
@@ -29,7 +30,6 @@ from modejump.priors.models import BernoulliPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.laws import laws_from, same_laws
 

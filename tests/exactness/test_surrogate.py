@@ -8,6 +8,7 @@ import mutants
 import numpy as np
 import pytest
 import twin
+from modejump.samplers.mixture import Mixture
 from numba import njit
 from test_exactness import EVERYTHING, Experiment, moves_of, stationarity
 from test_family_exactness import CAUGHT, LEVEL, selection
@@ -24,7 +25,6 @@ from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import new_chain
 from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mixture import Mixture
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup.surrogate import worth_it
 

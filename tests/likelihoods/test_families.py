@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from scipy.special import gammaln, ndtr
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from running import enumerate_models
 
 import modejump
 from modejump import (
@@ -30,7 +31,6 @@ from modejump.likelihoods.glm.laplace import fit_columns
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.posterior import Posterior
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
 
 FAMILIES = [
     ("binomial", "logit"),

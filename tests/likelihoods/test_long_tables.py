@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from running import enumerate_models, mjmcmc
 
 from modejump.kernels.store import COUNT
 from modejump.likelihoods.glm import parts as threads
@@ -15,9 +16,7 @@ from modejump.likelihoods.glm.parts import PART, fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import mjmcmc_chain as runner
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup.best_first import Scouting
 
 

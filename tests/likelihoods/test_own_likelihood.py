@@ -18,6 +18,7 @@ import pytest
 from numba import njit
 from scipy.integrate import trapezoid
 from scipy.stats import multivariate_normal, norm
+from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.space import Space
@@ -30,9 +31,7 @@ from modejump.priors import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import diagnose
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mjmcmc import mjmcmc
 
 LEVEL = 1e-4
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plot_mixed_model.py"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.runtime.executors import SLICES, Crew
 
 
@@ -35,7 +35,7 @@ def test_parts_are_done_once_and_told_in_order(count: int, parts: int) -> None:
         done.append(part)
         return part * part
 
-    hands = Hands(count)
+    hands = ThreadPool(count)
     # After a close there is work again.
     for _ in range(2):
         done.clear()
@@ -54,7 +54,7 @@ def test_a_part_that_fails_ends_the_work(count: int) -> None:
         time.sleep(0.01)
         done.append(part)
 
-    with Hands(count) as hands, pytest.raises(ZeroDivisionError):
+    with ThreadPool(count) as hands, pytest.raises(ZeroDivisionError):
         hands.share(work, 1000)
     assert len(done) < 100
 

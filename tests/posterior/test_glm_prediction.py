@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
 from modejump.posterior import (
@@ -42,8 +43,6 @@ from modejump.posterior.prediction.shape import shape_rules
 from modejump.priors import codes
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem.problem import Problem, ProblemData
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
 
 FAMILIES = [
     ("binomial", "logit"),

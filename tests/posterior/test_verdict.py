@@ -12,7 +12,7 @@ from brute import brute_force, lazy_chains, small_problem
 
 from modejump.posterior import Posterior, Verdict, verdict
 from modejump.problem.problem import Problem
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import ModelTable, Result
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +21,12 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def exact(problem: Problem) -> SamplerResult:
+def exact(problem: Problem) -> Result:
     return brute_force(problem)
 
 
 @pytest.fixture(scope="module")
-def chains(problem: Problem, exact: SamplerResult) -> SamplerResult:
+def chains(problem: Problem, exact: Result) -> Result:
     return lazy_chains(problem, exact, np.random.default_rng(42), stay=0.5)
 
 
@@ -35,11 +35,11 @@ def sentences(text: str) -> int:
     return text.count(". ") + text.endswith(".")
 
 
-def with_means(chains: SamplerResult, means: np.ndarray, **changes: object) -> SamplerResult:
+def with_means(chains: Result, means: np.ndarray, **changes: object) -> Result:
     return replace(chains, batch_means=means, **changes)  # type: ignore[arg-type]
 
 
-def test_enumeration_is_exact(problem: Problem, exact: SamplerResult) -> None:
+def test_enumeration_is_exact(problem: Problem, exact: Result) -> None:
     text = verdict(Posterior(problem, exact))
     assert text == "All 32 models were evaluated: the probabilities are exact."
     assert isinstance(text, Verdict)
@@ -48,7 +48,7 @@ def test_enumeration_is_exact(problem: Problem, exact: SamplerResult) -> None:
     assert many.startswith("All 32 768 models")
 
 
-def test_a_verdict_survives_copy_and_pickle(problem: Problem, exact: SamplerResult) -> None:
+def test_a_verdict_survives_copy_and_pickle(problem: Problem, exact: Result) -> None:
     posterior = Posterior(problem, exact)
     assert posterior.verdict.level == "exact"
     for again in (copy.deepcopy(posterior), pickle.loads(pickle.dumps(posterior))):
@@ -56,7 +56,7 @@ def test_a_verdict_survives_copy_and_pickle(problem: Problem, exact: SamplerResu
         assert again.verdict.level == "exact"
 
 
-def test_good_chains(problem: Problem, chains: SamplerResult) -> None:
+def test_good_chains(problem: Problem, chains: Result) -> None:
     text = verdict(Posterior(problem, chains))
     assert text.level == "good"
     assert "Over 400 000 steps of 4 chains, frequencies agree" in text
@@ -66,7 +66,7 @@ def test_good_chains(problem: Problem, chains: SamplerResult) -> None:
     assert sentences(text) == 2
 
 
-def test_a_term_always_in_is_put_into_words(problem: Problem, chains: SamplerResult) -> None:
+def test_a_term_always_in_is_put_into_words(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:, :, 0] = 1.0
     renormalised = chains.renormalised.copy()
@@ -77,7 +77,7 @@ def test_a_term_always_in_is_put_into_words(problem: Problem, chains: SamplerRes
     assert "nan" not in text.lower()
 
 
-def test_no_term_varies(problem: Problem, chains: SamplerResult) -> None:
+def test_no_term_varies(problem: Problem, chains: Result) -> None:
     means = np.zeros_like(np.array(chains.batch_means))
     means[:, :, 1:3] = 1.0
     renormalised = means[0, 0].copy()
@@ -87,7 +87,7 @@ def test_no_term_varies(problem: Problem, chains: SamplerResult) -> None:
     assert "R-hat" not in text
 
 
-def test_stuck_chains_are_not_to_be_trusted(problem: Problem, chains: SamplerResult) -> None:
+def test_stuck_chains_are_not_to_be_trusted(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:2, :, 3] = 0.0
     means[2:, :, 3] = 1.0
@@ -98,7 +98,7 @@ def test_stuck_chains_are_not_to_be_trusted(problem: Problem, chains: SamplerRes
     assert "inf" not in text
 
 
-def test_chains_apart_but_moving(problem: Problem, chains: SamplerResult) -> None:
+def test_chains_apart_but_moving(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:2, :, 3], means[2:, :, 3] = 0.2, 0.8
     text = verdict(Posterior(problem, with_means(chains, means)))
@@ -106,7 +106,7 @@ def test_chains_apart_but_moving(problem: Problem, chains: SamplerResult) -> Non
     assert "sit apart on x4 (R-hat up to " in text
 
 
-def test_disagreement_with_renormalised_is_doubtful(problem: Problem, chains: SamplerResult) -> None:
+def test_disagreement_with_renormalised_is_doubtful(problem: Problem, chains: Result) -> None:
     renormalised = chains.renormalised.copy()
     renormalised[2] = abs(renormalised[2] - 0.3)
     text = verdict(Posterior(problem, replace(chains, renormalised=renormalised)))
@@ -116,14 +116,14 @@ def test_disagreement_with_renormalised_is_doubtful(problem: Problem, chains: Sa
     assert "may not have been found" in text
 
 
-def test_coarse_errors_give_a_hint(problem: Problem, exact: SamplerResult) -> None:
+def test_coarse_errors_give_a_hint(problem: Problem, exact: Result) -> None:
     short = lazy_chains(problem, exact, np.random.default_rng(43), stay=0.0, batches=40, batch_length=10)
     text = verdict(Posterior(problem, short))
     assert text.level == "doubtful"
     assert "the second decimal is not settled; run longer" in text or "the second decimal is not settled and" in text
 
 
-def test_a_rare_unmixed_term_does_not_condemn_the_run(problem: Problem, chains: SamplerResult) -> None:
+def test_a_rare_unmixed_term_does_not_condemn_the_run(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:, :, 4] = 0.0
     means[0, :2, 4] = 0.5
@@ -133,26 +133,26 @@ def test_a_rare_unmixed_term_does_not_condemn_the_run(problem: Problem, chains: 
     assert verdict(posterior).level == "good"
 
 
-def test_interrupted_runs_are_marked(problem: Problem, chains: SamplerResult) -> None:
+def test_interrupted_runs_are_marked(problem: Problem, chains: Result) -> None:
     text = verdict(Posterior(problem, replace(chains, finished=False)))
     assert text.level == "doubtful"
     assert "interrupted" in text
 
 
-def test_no_sampling_at_all(problem: Problem, chains: SamplerResult) -> None:
+def test_no_sampling_at_all(problem: Problem, chains: Result) -> None:
     nothing = with_means(chains, np.empty((4, 0, 5)), steps=0, finished=False)
     text = verdict(Posterior(problem, nothing))
     assert text.level == "bad"
     assert text.startswith("No sampling step was recorded")
 
 
-def test_one_batch_cannot_be_judged(problem: Problem, chains: SamplerResult) -> None:
+def test_one_batch_cannot_be_judged(problem: Problem, chains: Result) -> None:
     text = verdict(Posterior(problem, with_means(chains, np.full((1, 1, 5), 0.5), renormalised=np.full(5, 0.5))))
     assert text.level == "bad"
     assert "too few batches" in text
 
 
-def test_everything_at_once_is_at_most_four_sentences(problem: Problem, chains: SamplerResult) -> None:
+def test_everything_at_once_is_at_most_four_sentences(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:, :, 0] = 1.0
     means[:2, :, 3] = 0.0
@@ -165,7 +165,7 @@ def test_everything_at_once_is_at_most_four_sentences(problem: Problem, chains: 
     assert sentences(verdict(Posterior(problem, counted))) == 5
 
 
-def with_alone(chains: SamplerResult, share: float) -> ModelTable:
+def with_alone(chains: Result, share: float) -> ModelTable:
     """The table of models with so large a share of the steps in models of one chain, those of all chains apart."""
     visits = np.zeros_like(chains.models.visits)
     visits[1] = round(share * chains.steps)
@@ -183,7 +183,7 @@ def with_alone(chains: SamplerResult, share: float) -> ModelTable:
     ],
 )
 def test_unvisited_mass_is_told_and_frequencies_stand(
-    problem: Problem, chains: SamplerResult, share: float, words: str
+    problem: Problem, chains: Result, share: float, words: str
 ) -> None:
     text = verdict(Posterior(problem, replace(chains, models=with_alone(chains, share))))
     assert text.level == "good"
@@ -192,7 +192,7 @@ def test_unvisited_mass_is_told_and_frequencies_stand(
 
 
 def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(
-    problem: Problem, chains: SamplerResult
+    problem: Problem, chains: Result
 ) -> None:
     renormalised = chains.renormalised.copy()
     renormalised[2] = abs(renormalised[2] - 0.3)
@@ -204,7 +204,7 @@ def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(
 
 @pytest.mark.parametrize(("share", "level"), [(0.0, "good"), (0.04, "good"), (0.06, "doubtful"), (1.0, "doubtful")])
 def test_reversible_chains_are_judged_by_what_they_did_not_visit(
-    problem: Problem, chains: SamplerResult, share: float, level: str
+    problem: Problem, chains: Result, share: float, level: str
 ) -> None:
     found = replace(
         chains, algorithm="rgmjmcmc", models=with_alone(chains, share), chain_best=np.array([5.0, 4.0, 3.0, 1.0])
@@ -217,14 +217,14 @@ def test_reversible_chains_are_judged_by_what_they_did_not_visit(
     assert ("perhaps with laws that were not met; run longer" in text) == (level == "doubtful")
 
 
-def test_reversible_chains_that_sit_apart_are_bad(problem: Problem, chains: SamplerResult) -> None:
+def test_reversible_chains_that_sit_apart_are_bad(problem: Problem, chains: Result) -> None:
     means = np.array(chains.batch_means)
     means[:2, :, 3], means[2:, :, 3] = 0.2, 0.8
     found = with_means(chains, means, algorithm="rgmjmcmc", chain_best=np.full(4, 5.0))
     assert verdict(Posterior(problem, found)).level == "bad"
 
 
-def test_reversible_chains_without_a_step_have_nothing_to_judge(problem: Problem, chains: SamplerResult) -> None:
+def test_reversible_chains_without_a_step_have_nothing_to_judge(problem: Problem, chains: Result) -> None:
     nothing = with_means(chains, np.empty((4, 0, 5)), steps=0, algorithm="rgmjmcmc", chain_best=np.full(4, 5.0))
     text = verdict(Posterior(problem, nothing))
     assert text.level == "bad" and text.startswith("No sampling step was recorded")
@@ -243,7 +243,7 @@ def test_reversible_chains_without_a_step_have_nothing_to_judge(problem: Problem
     ],
 )
 def test_a_search_is_judged_by_the_chains_that_meet(
-    problem: Problem, exact: SamplerResult, best: list[float], level: str, words: str
+    problem: Problem, exact: Result, best: list[float], level: str, words: str
 ) -> None:
     found = replace(exact, algorithm="gmjmcmc", exact=False, steps=300, chain_best=np.array(best))
     text = verdict(Posterior(problem, found))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import read_large, split
+from running import enumerate_models, mjmcmc
 
 from modejump.kernels.traverse import new_tally
 from modejump.kernels.traverse_glm import traverse_glm
@@ -15,8 +16,6 @@ from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup.best_first import Scouting
 
 EXACT = json.loads((Path(__file__).parent / "logistic20_exact.json").read_text(encoding="utf-8"))

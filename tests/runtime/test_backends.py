@@ -18,6 +18,8 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from modejump.runtime.joblib_executor import JoblibCrew, crew_for, pack, unpack
+from running import gmjmcmc, mjmcmc, rgmjmcmc
 
 import modejump
 from modejump import BatchLikelihood, BGLMRegressor, BGNLMRegressor, Budget, InputError, OwnLikelihood
@@ -30,14 +32,11 @@ from modejump.likelihoods.custom.own import LikelihoodError
 from modejump.problem.problem import Problem
 from modejump.runtime.checkpoints import Checkpoint
 from modejump.runtime.executors import Crew, Pace, work_on
-from modejump.runtime.joblib_executor import JoblibCrew, crew_for, pack, unpack
 from modejump.samplers.chains.mjmcmc_chain import Runner
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.populations import Populations
-from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.warmup.library import build_library
 from modejump.samplers.warmup.search import search_piece
 

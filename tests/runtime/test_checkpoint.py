@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 import reversible_twin as rt
 import twin
+from running import gmjmcmc, mjmcmc, rgmjmcmc
 from sklearn.base import clone
 
 import modejump
@@ -33,11 +34,8 @@ from modejump.runtime import checkpoints as checkpoint
 from modejump.runtime.checkpoints import Checkpoint, read_arrays, remove_checkpoints, write_arrays, write_checkpoint
 from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import gmjmcmc
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import SamplerResult
-from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.result import Result
 
 HERE = Path(__file__).resolve().parents[1] / "support"
 FILES = ("posterior.npz", "models.csv", "inclusion.csv")
@@ -72,7 +70,7 @@ class Mortal(Checkpoint):
             raise Death
 
 
-def same(one: SamplerResult, other: SamplerResult) -> None:
+def same(one: Result, other: Result) -> None:
     """Two results agree bit by bit, the clock apart."""
     for field in dataclasses.fields(one):
         a, b = getattr(one, field.name), getattr(other, field.name)

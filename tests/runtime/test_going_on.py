@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import twin
+from running import enumerate_models, mjmcmc
 from test_checkpoint import FILES, Death, Mortal, die_once, rewrite, same
 
 import modejump
@@ -24,8 +25,6 @@ from modejump.problem.problem import Problem
 from modejump.runtime import checkpoints as checkpoint
 from modejump.runtime.checkpoints import Checkpoint, write_arrays
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup import best_first as scout_module
 from modejump.samplers.warmup.best_first import Scouting
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from running import gmjmcmc
 from scipy import special
 
 from modejump import ComplexityPrior, Space
@@ -11,7 +12,7 @@ from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.transforms import transforms
 from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.warmup.score_search import _checked, _Pool, ascend, can_ascend, score_gains
 
 

@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 import twin
 from conftest import Regression
+from modejump.likelihoods.gaussian.plain import log_likelihood_of_g
+from running import enumerate_models
 
 from modejump.core.errors import InputError
 from modejump.likelihoods import log_marginal
-from modejump.likelihoods.gaussian.plain import log_likelihood_of_g
 from modejump.priors import (
     AIC,
     BIC,
@@ -31,8 +32,8 @@ from modejump.priors import (
     UniformPrior,
 )
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import MAX_TERMS, enumerate_models
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.enumerate import MAX_TERMS
+from modejump.samplers.result import Result
 
 # Two ways to one log posterior agree to this; a probability then agrees to about as much of itself.
 ACCURACY = 1e-9
@@ -95,7 +96,7 @@ def model_priors(terms: int) -> dict[str, ModelPrior]:
     }
 
 
-def check(problem: Problem, accuracy: float = ACCURACY) -> SamplerResult:
+def check(problem: Problem, accuracy: float = ACCURACY) -> Result:
     """Everything that enumeration returns, against all models one by one."""
     exact = twin.traverse(twin.Target(problem, marginal=log_marginal))
     result = enumerate_models(problem)
@@ -218,7 +219,7 @@ def test_several_tasks_equal_brute_force() -> None:
     np.testing.assert_allclose(result.models.log_posterior, exact.log_posterior[best], rtol=0, atol=ACCURACY)
 
 
-def same(a: SamplerResult, b: SamplerResult) -> None:
+def same(a: Result, b: Result) -> None:
     """Bit for bit, the clock apart."""
     assert (a.n_models, a.log_evidence) == (b.n_models, b.log_evidence)
     for name in ("renormalised", "size_distribution"):
@@ -231,7 +232,7 @@ def same(a: SamplerResult, b: SamplerResult) -> None:
 def test_any_number_of_workers_gives_the_same_bits(prior: str) -> None:
     """Mixtures share a table that is filled while the threads run."""
 
-    def enumerated(workers: int) -> SamplerResult:
+    def enumerated(workers: int) -> Result:
         return enumerate_models(twin.one_column_each(231, 19, rows=60, coef_prior=prior), top=500, workers=workers)
 
     alone = enumerated(1)

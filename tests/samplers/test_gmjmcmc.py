@@ -11,6 +11,7 @@ import genetic_twin as twin
 import numpy as np
 import pytest
 from feature_cases import feature_of, trees
+from running import gmjmcmc
 from scipy.optimize import least_squares
 
 from modejump.core.errors import InputError
@@ -26,7 +27,7 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import genetic_chain as genetic
 from modejump.samplers.chains.genetic_chain import COLUMN_BYTES, GeneticChain
-from modejump.samplers.gmjmcmc import STEPS, Discovery, feature_problem, gmjmcmc
+from modejump.samplers.gmjmcmc import STEPS, feature_problem
 
 NAMES = ("x1", "x2", "x3", "x4")
 F = Feature.parse
@@ -42,11 +43,11 @@ def problem_of(x: np.ndarray, y: np.ndarray, functions: tuple[str, ...], **optio
     return feature_problem(x, y, NAMES[: x.shape[1]], transforms=twin.listed(functions), **options)
 
 
-def search(problem: FeatureProblem, y: np.ndarray, populations: int, chains: int = 2, **options: Any) -> Discovery:
+def search(problem: FeatureProblem, y: np.ndarray, populations: int, chains: int = 2, **options: Any) -> Result:
     return gmjmcmc(problem, chains=chains, budget=Budget(steps=populations * STEPS), **options)
 
 
-def probabilities(found: Discovery) -> dict[Feature, float]:
+def probabilities(found: Result) -> dict[Feature, float]:
     return dict(zip(found.laws.features, found.result.renormalised.tolist()))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twin
 from conftest import Regression
+from running import enumerate_models, mjmcmc
 from scipy.stats import norm, t
 
 from modejump.core.errors import InputError
@@ -20,20 +21,18 @@ from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, Runner
 from modejump.samplers.diagnostics import diagnose
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import Result
 
 LEVEL = 1e-4
 
 
-def inclusion(result: SamplerResult) -> np.ndarray:
+def inclusion(result: Result) -> np.ndarray:
     assert result.batch_means is not None
     return result.batch_means.mean(axis=(0, 1))
 
 
-def check_frequencies(result: SamplerResult, exact: np.ndarray) -> None:
+def check_frequencies(result: Result, exact: np.ndarray) -> None:
     """Every frequency within Monte Carlo error of the exact probability, all terms together at the level."""
     assert result.batch_means is not None
     error = diagnose(result.batch_means, result.batch_length).mcse
@@ -45,7 +44,7 @@ def check_frequencies(result: SamplerResult, exact: np.ndarray) -> None:
     assert (np.abs(inclusion(result) - exact) <= bound * error + 1e-12).all()
 
 
-def check_accounts(result: SamplerResult, n_terms: int) -> None:
+def check_accounts(result: Result, n_terms: int) -> None:
     """Batches, visits, sizes and proposals all count the same steps."""
     assert result.batch_means is not None
     chains, batches, terms = result.batch_means.shape
@@ -143,7 +142,7 @@ def test_distance_to_the_posterior_falls_at_the_monte_carlo_rate() -> None:
 # --- determinism ----------------------------------------------------------------------------------------------
 
 
-def same(a: SamplerResult, b: SamplerResult) -> bool:
+def same(a: Result, b: Result) -> bool:
     """Bit for bit, the clocks apart."""
     numbers = ("n_models", "log_evidence", "batch_length", "steps", "warmup_steps", "acceptance", "forgotten_visits")
     arrays = ("renormalised", "size_distribution", "batch_means")
@@ -159,7 +158,7 @@ def same(a: SamplerResult, b: SamplerResult) -> bool:
 
 @pytest.mark.parametrize("budget", [Budget(steps=30_000), Budget(mcse=0.01, cap=100_000)], ids=["steps", "mcse"])
 def test_one_seed_gives_one_answer_for_any_number_of_workers(budget: Budget) -> None:
-    def sampled(workers: int, seed: int = 5) -> SamplerResult:
+    def sampled(workers: int, seed: int = 5) -> Result:
         # A fresh problem each time: a table of marginal likelihoods that a run has filled must not matter.
         problem = twin.one_column_each(320, 20, rows=60, signal=0.3, coef_prior="hyper-g")
         return mjmcmc(problem, budget=budget, workers=workers, seed=seed)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reversible_twin as rt
+from running import rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
 from modejump.core.errors import InputError
@@ -26,10 +27,9 @@ from modejump.samplers import rgmjmcmc as module
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.diagnostics import diagnose, monte_carlo_error
-from modejump.samplers.gmjmcmc import STEPS, Discovery, feature_problem
+from modejump.samplers.gmjmcmc import STEPS, feature_problem
 from modejump.samplers.populations import Library, Populations
-from modejump.samplers.result import SamplerResult
-from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.result import Result
 
 F = Feature.parse
 # A statistical test fails by chance once in so many runs.
@@ -38,7 +38,7 @@ LEVEL = 1e-4
 SHORT = Budget(warmup=300, steps=20_000)
 
 
-def sample(problem: FeatureProblem, **options: Any) -> Discovery:
+def sample(problem: FeatureProblem, **options: Any) -> Result:
     given: dict[str, Any] = {"chains": 4, "budget": SHORT} | options
     return rgmjmcmc(problem, **given)
 
@@ -49,7 +49,7 @@ def small() -> FeatureProblem:
 
 
 @pytest.fixture(scope="module")
-def found(small: FeatureProblem) -> Discovery:
+def found(small: FeatureProblem) -> Result:
     return sample(small, seed=3)
 
 
@@ -61,12 +61,12 @@ def exact_of(problem: FeatureProblem, size: int | None = None) -> ExactPosterior
 # --- what holds of any result -----------------------------------------------------------------------------------
 
 
-def batches_of(result: SamplerResult) -> np.ndarray:
+def batches_of(result: Result) -> np.ndarray:
     assert result.batch_means is not None
     return result.batch_means
 
 
-def check_accounts(found: Discovery) -> None:
+def check_accounts(found: Result) -> None:
     """Every step is counted once: in batches, visits, sizes and kernels."""
     result, laws = found.result, found.laws.features
     means = batches_of(result)
@@ -98,7 +98,7 @@ def check_accounts(found: Discovery) -> None:
     assert found.best.max() <= result.models.log_posterior[0] + 1e-6
 
 
-def check_frequencies(found: Discovery, exact: ExactPosterior) -> None:
+def check_frequencies(found: Result, exact: ExactPosterior) -> None:
     """Frequencies within the Monte Carlo error of the exact probabilities, at a level that all laws share."""
     result = found.result
     means = batches_of(result)
@@ -116,7 +116,7 @@ def check_frequencies(found: Discovery, exact: ExactPosterior) -> None:
     assert errors.max() < norm.isf(0.5 * LEVEL / judged.sum())
 
 
-def laws_of(found: Discovery, exact: ExactPosterior) -> set[Feature]:
+def laws_of(found: Result, exact: ExactPosterior) -> set[Feature]:
     return {law_in(exact, f) for f in found.laws.features}
 
 
@@ -125,7 +125,7 @@ def law_in(exact: ExactPosterior, feature: Feature) -> Feature:
     return exact.law_of[exact.features.index(feature)]
 
 
-def check_renormalised(found: Discovery, exact: ExactPosterior) -> None:
+def check_renormalised(found: Result, exact: ExactPosterior) -> None:
     """Each model counts once: what was not evaluated bounds the error of every renormalised probability."""
     missing = 1.0 - np.exp(found.result.log_evidence - exact.log_evidence)
     assert -1e-9 <= missing < 0.2
@@ -142,7 +142,7 @@ def check_renormalised(found: Discovery, exact: ExactPosterior) -> None:
             assert table.log_posterior[row] == pytest.approx(values[frozenset(model)], abs=1e-6)
 
 
-def same(one: Discovery, two: Discovery) -> bool:
+def same(one: Result, two: Result) -> bool:
     a, b = one.result, two.result
     arrays = ("renormalised", "size_distribution", "batch_means")
     return (
@@ -203,7 +203,7 @@ def test_many_batches_are_merged(small: FeatureProblem) -> None:
     assert found.result.batch_length == 1000 and found.result.steps == 600_000
 
 
-def test_frequencies_are_those_of_the_models_visited(found: Discovery) -> None:
+def test_frequencies_are_those_of_the_models_visited(found: Result) -> None:
     result, table = found.result, found.result.models
     check_accounts(found)
     assert result.forgotten_visits == 0
@@ -217,11 +217,11 @@ def test_frequencies_are_those_of_the_models_visited(found: Discovery) -> None:
 
 
 def test_models_beyond_the_table_are_counted_as_forgotten(
-    small: FeatureProblem, found: Discovery, monkeypatch: pytest.MonkeyPatch
+    small: FeatureProblem, found: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modejump.samplers.outcome.MOST_MODELS", 20)
+    monkeypatch.setattr("modejump.samplers.law_estimates.MOST_MODELS", 20)
     monkeypatch.setattr("modejump.samplers.laws.MOST_MODELS", 20)
-    monkeypatch.setattr("modejump.samplers.outcome.HELD", 0.0)
+    monkeypatch.setattr("modejump.samplers.law_estimates.HELD", 0.0)
     cut = sample(small, seed=3)
     check_accounts(cut)
     assert cut.result.forgotten_visits > 0 and len(cut.result.models) <= 20
@@ -239,7 +239,7 @@ def test_models_beyond_the_table_are_counted_as_forgotten(
 def test_draws_stand_for_models_that_the_table_has_no_room_for(
     small: FeatureProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modejump.samplers.outcome.MOST_MODELS", 20)
+    monkeypatch.setattr("modejump.samplers.law_estimates.MOST_MODELS", 20)
     monkeypatch.setattr("modejump.samplers.laws.MOST_MODELS", 20)
     cut = sample(small, seed=3, budget=Budget(warmup=300, steps=100_000))
     check_accounts(cut)

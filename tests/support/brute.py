@@ -12,7 +12,7 @@ import numpy as np
 from modejump.kernels.evaluate import RANK_TOLERANCE, RESID_FLOOR
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.problem.problem import Problem, standardised_block
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import ModelTable, Result
 
 MOST_TERMS = 12
 
@@ -43,7 +43,7 @@ def resid_share(problem: Problem, members: tuple[int, ...]) -> float:
     return max(float(left @ left), RESID_FLOOR)
 
 
-def brute_force(problem: Problem) -> SamplerResult:
+def brute_force(problem: Problem) -> Result:
     """The exact posterior of a small problem by least squares on the rows of every model."""
     terms = problem.n_terms
     if terms > MOST_TERMS:
@@ -60,7 +60,7 @@ def brute_force(problem: Problem) -> SamplerResult:
         if resid < 0.0:
             continue
         cols = sum(int(data.first[t + 1] - data.first[t]) for t in members)
-        value[code] = prior + log_marginal(data.code, data.par, data.n, data.base, cols, resid)
+        value[code] = prior + log_marginal(data.coef_prior, data.n, data.base, cols, resid)
     order = np.argsort(-value, kind="stable")
     order = order[np.isfinite(value[order])]
     log_posterior = value[order]
@@ -73,7 +73,7 @@ def brute_force(problem: Problem) -> SamplerResult:
         visits=np.zeros(len(order), np.int64),
         first_seen=np.arange(len(order)),
     )
-    return SamplerResult(
+    return Result(
         algorithm="enumerate",
         exact=True,
         models=table,
@@ -87,7 +87,7 @@ def brute_force(problem: Problem) -> SamplerResult:
 
 def lazy_chains(
     problem: Problem,
-    exact: SamplerResult,
+    exact: Result,
     rng: np.random.Generator,
     *,
     chains: int = 4,
@@ -95,7 +95,7 @@ def lazy_chains(
     batch_length: int = 500,
     stay: float = 0.9,
     stuck: bool = False,
-) -> SamplerResult:
+) -> Result:
     """What a sampler returns for chains that stay with probability ``stay``, else draw from the posterior.
 
     Every indicator then has autocorrelation ``stay ** lag``, so its asymptotic variance is
@@ -118,7 +118,7 @@ def lazy_chains(
         member = inside[path]
         means[c] = member.reshape(batches, batch_length, -1).mean(axis=1)
         sizes += np.bincount(member.sum(axis=1), minlength=len(sizes))
-    return SamplerResult(
+    return Result(
         algorithm="mjmcmc",
         exact=False,
         models=replace(exact.models, visits=visits),

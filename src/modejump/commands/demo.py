@@ -62,9 +62,9 @@ def run_demo(name: str, plot: Path | None = None) -> None:
     """
     known = ", ".join(map(repr, DEMOS))
     if name in _RESERVED:
-        raise InputError(f"the demo {name!r} is not part of this version; there are {known}.")
+        raise InputError(f"the demo {name!r} is not part of this version; choose one of {known}.")
     if name not in DEMOS:
-        raise InputError(f"there is no demo {name!r}; there are {known}.")
+        raise InputError(f"unknown demo {name!r}; choose one of {known}.")
     console = Console()
     if name in LAWS:
         _discover(console, name, plot)
@@ -110,7 +110,7 @@ def check_plot(path: Path) -> None:
 
     kinds = import_pyplot().Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in kinds:
-        raise InputError(f"--plot {path} is no kind of picture; end it with .png, .svg or .pdf.")
+        raise InputError(f"--plot {path} has no picture format; end it with .png, .svg or .pdf.")
     if not path.absolute().parent.is_dir():
         raise InputError(f"--plot {path} lies in a directory that does not exist; make it first.")
 

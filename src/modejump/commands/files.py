@@ -1,17 +1,20 @@
-"""Reading and writing tables, and directories to store runs in."""
+"""Reading and writing tables: CSV and Parquet, whole or in chunks."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from modejump.core.errors import InputError, ModejumpWarning
-from modejump.estimators.runs import occupied, unfinished
+from modejump.core.errors import InputError, warn_user
+from modejump.data.parquet import is_parquet, parquet_bytes, parquet_files, scan_parquet
+from modejump.data.sources import Source
+from modejump.likelihoods import resolve_family
 
-_PARQUET = {".parquet", ".pq"}
+# Parquet files with more numbers than this are read in chunks.
+IN_MEMORY = 2**30
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -20,7 +23,7 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"the file {path} does not exist; check the path.")
     if path.is_dir():
         raise InputError(f"{path} is a directory; give a CSV or Parquet file.")
-    frame = _read_parquet(path) if path.suffix.lower() in _PARQUET else _read_csv(path)
+    frame = _read_parquet(path) if is_parquet(path) else _read_csv(path)
     if not len(frame):
         raise InputError(f"the file {path} has a header but no rows.")
     return frame
@@ -36,11 +39,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         raise InputError(f"the file {path} cannot be read as CSV: {reason}.") from None
     frame.columns = [str(name).strip() for name in frame.columns]
     if frame.columns[0] == "Unnamed: 0":
-        warnings.warn(
-            "the first column has no name and is taken as row labels, not as a covariate.",
-            ModejumpWarning,
-            stacklevel=2,
-        )
+        warn_user("the first column has no name and is taken as row labels, not as a covariate.")
         frame = frame.iloc[:, 1:]
     return frame
 
@@ -54,12 +53,12 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise InputError(f"the file {path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from None
 
 
-def need_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
+def need_columns(known: Sequence[str], names: Sequence[str], what: str) -> None:
     """Raise InputError where a column is not in the table."""
     for name in names:
-        if name not in frame.columns:
-            known = ", ".join(map(str, frame.columns[:8])) + (", ..." if frame.shape[1] > 8 else "")
-            raise InputError(f"{what} {name!r} is not a column of the table; its columns are {known}.")
+        if name not in known:
+            shown = ", ".join(map(str, known[:8])) + (", ..." if len(known) > 8 else "")
+            raise InputError(f"{what} {name!r} is not a column of the table; its columns are {shown}.")
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -70,14 +69,44 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
         raise InputError(f"the file {path} cannot be written: {error.strerror or error}.") from None
 
 
-def refuse_overwrite(out: Path, force: bool) -> None:
-    """Raise InputError where a directory to store a run in is in use."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; give a directory.")
-    if unfinished(out) and not force:
-        raise InputError(
-            f"the directory {out} holds a run that is not finished; go on with modejump resume {out}, or begin anew "
-            "with --force."
-        )
-    if occupied(out) and not force:
-        raise InputError(f"the directory {out} is not empty; choose another, or add --force to write into it.")
+def is_large(path: Path) -> bool:
+    """Whether a path is a directory of Parquet files, or one such file with too many numbers for memory."""
+    if path.is_dir():
+        return bool(parquet_files(path))
+    return path.exists() and is_parquet(path) and parquet_bytes(path) > IN_MEMORY
+
+
+def chunked_source(
+    path: Path, drop: Sequence[str], chunked: bool, barred: Mapping[str, Any], family: str
+) -> Source | None:
+    """The table of a fit as a source of chunks; None where it is to be read whole.
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    drop : sequence of str
+        Columns to leave out.
+    chunked : bool
+        Whether chunks are asked for.
+    barred : mapping
+        Options that do not go with chunks, by name.
+    family : str
+        Family of the response; only Gaussian ones go with chunks.
+    """
+    if not chunked and not is_large(path):
+        return None
+    given = [f"--{name}" for name, value in barred.items() if value]
+    alone = given + ([] if resolve_family(family).conjugate else [f"--family {family}"])
+    if not chunked and alone:
+        if path.is_dir():
+            raise InputError(f"{alone[0]} does not go with a directory of Parquet files; put the rows into one file.")
+        return None
+    if given:
+        raise InputError(f"{given[0]} does not go with --chunked; leave one of them out.")
+    if not path.is_dir() and path.exists() and not is_parquet(path):
+        raise InputError(f"--chunked reads Parquet files, and {path} is none; convert it first.")
+    source = scan_parquet(path)
+    every = [*source.names, *source.unusable]
+    need_columns(every, drop, "--drop")
+    return scan_parquet(path, columns=[name for name in every if name not in drop]) if drop else source

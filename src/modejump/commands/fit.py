@@ -1,4 +1,4 @@
-"""``modejump fit``: from a table in a file to a posterior on the terminal and in a directory."""
+"""``modejump fit`` and ``resume``: from a table in a file to a posterior on the terminal and in a directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +13,63 @@ import pandas as pd
 from rich.console import Console
 
 from modejump.commands.backend import check_backend, jobs_for, working_on
-from modejump.commands.chunked import chunked_source, fit_chunks
-from modejump.commands.files import need_columns, read_table, refuse_overwrite
+from modejump.commands.files import chunked_source, need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
 from modejump.data.formulas import columns_named
-from modejump.data.sources import ChunkSource
-from modejump.estimators.bglm import BGLMRegressor, Selection
-from modejump.estimators.bgnlm import BGNLMRegressor
-from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
-from modejump.estimators.runs import Run, unfinished
-from modejump.likelihoods.families import LINKS
+from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
+from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor, LawSearch
+from modejump.estimators.runs import Run, resume
+from modejump.likelihoods import FAMILIES
 from modejump.runtime.checkpoints import EVERY
+from modejump.runtime.directory import RunDirectory
 from modejump.samplers.budget import Budget
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """What the user asked for."""
+def run_fit(asked: Any) -> None:
+    """Fit, print, and store; InterruptedRun where the sampler was interrupted, after partial results are shown.
 
-    data: Path
-    target: str | None
-    family: str
-    link: str | None
-    algorithm: str
-    coef_prior: str
-    model_prior: str | None
-    transforms: tuple[str, ...] | None
-    always_in: tuple[str, ...]
-    factors: tuple[str, ...]
-    drop: tuple[str, ...]
-    weights: str | None
-    offset: str | None
-    formula: str | None
-    chains: int | None
-    steps: int | None
-    seconds: float | None
-    mcse: float | None
-    jobs: int | None
-    backend: str
-    scheduler: str | None
-    seed: int
-    out: Path | None
-    checkpoint: float | None
-    force: bool
-    quiet: bool
-    chunked: bool = False
-
-
-def run_fit(asked: FitOptions) -> None:
-    """Fit, print, and store; InterruptedRun where the sampler was interrupted, after what it had is shown."""
+    Parameters
+    ----------
+    asked : namespace
+        The options of the command, by name.
+    """
     check_backend(asked.backend, asked.scheduler)
-    source = _source(asked)
-    if source is not None and asked.backend != "threads":
-        raise InputError("rows that are read in chunks are worked on by threads of this process; leave --backend out.")
+    if asked.family not in FAMILIES:
+        raise InputError(f"unknown family --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
+    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
+    source = chunked_source(asked.data, asked.drop, asked.chunked, barred, asked.family)
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
     frame = read_table(asked.data) if source is None else None
+    target = _target(asked)
     with caught_warnings() as caught:
         if source is not None:
-            target = fit_chunks(estimator, source, asked.target, asked.weights)
+            if asked.backend != "threads":
+                raise InputError("rows that are read in chunks need the threads of this process; leave --backend out.")
+            estimator.fit(source, target, asked.weights)
             if run is not None:
                 run.store(estimator)
         else:
             with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
-                target = _fit_frame(estimator, frame, asked, run)
+                _fit_frame(estimator, frame, target, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
-    if not estimator.posterior_.result.finished:
-        raise interrupted(asked.out)
+
+
+def run_resume(
+    out: Path, jobs: int | None, backend: str, scheduler: str | None, checkpoint: float | None, quiet: bool
+) -> None:
+    """Resume, print, and store; InterruptedRun where it was interrupted again, after partial results are shown."""
+    directory = RunDirectory(out)
+    title, finished = str(directory.about().get("title", out)), not directory.unfinished
+    with caught_warnings() as caught, resumable(out), working_on(backend, scheduler, jobs):
+        # Another kind of workers has its own number of them.
+        count = jobs if backend == "threads" else jobs_for(backend, jobs)
+        estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))
+    if finished and not quiet:
+        Console().print(f"The run in {out} was already finished.", highlight=False)
+    show(estimator, caught, title, out, quiet)
 
 
 @contextmanager
@@ -105,36 +92,33 @@ def caught_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 @contextmanager
 def resumable(out: Path | None) -> Iterator[None]:
-    """An interrupt that leaves nothing to show says how to go on, where that is possible."""
+    """Make an interrupt that leaves nothing to show say how to resume, where that is possible."""
     try:
         yield
     except KeyboardInterrupt:
-        raise interrupted(out) from None
+        raise InterruptedRun(f"interrupted{_how_to_resume(out)}") from None
 
 
-def interrupted(out: Path | None) -> InterruptedRun:
-    """What ends a command whose work was interrupted; a run in a directory can go on, but for fits to chunks."""
-    more = f"; go on with: modejump resume {out}" if out is not None and unfinished(out) else "."
-    return InterruptedRun(f"interrupted before the work was done{more}")
+def _how_to_resume(out: Path | None) -> str:
+    return f"; resume with: modejump resume {out}" if out is not None and RunDirectory(out).unfinished else "."
 
 
 def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:
-    """The warnings and the page of a fit, and where it is stored."""
+    """The warnings and the page of a fit, and where it is stored; InterruptedRun where it is not finished."""
     result = estimator.posterior_.result
     # Verdict and notes stand in the summary; without one they are all the user will hear.
     shown = set() if quiet else {str(estimator.verdict_), *result.notes}
     for warning in caught:
         if str(warning.message) not in shown:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if quiet:
-        return
-    console = Console()
-    print_summary(estimator.page(), console, title)
-    if out is not None and result.finished:
-        console.print(f"The run is stored in {out}.", highlight=False)
-    elif out is not None:
-        more = f"; go on with: modejump resume {out}" if unfinished(out) else "."
-        console.print(f"What there is is stored in {out}{more}", highlight=False)
+    if not quiet:
+        console = Console()
+        print_summary(estimator.page(), console, title)
+        if out is not None:
+            what = "The run is stored" if result.finished else "Partial results are"
+            console.print(f"{what} in {out}.", highlight=False)
+    if not result.finished:
+        raise InterruptedRun(f"interrupted{_how_to_resume(out)}")
 
 
 def progress_for(quiet: bool) -> Any:
@@ -144,131 +128,105 @@ def progress_for(quiet: bool) -> Any:
     return "auto" if sys.stderr.isatty() else True
 
 
-def _run(asked: FitOptions, chunks: bool) -> Run | None:
+def _run(asked: Any, chunks: bool) -> Run | None:
     """The directory that the fit works in; one to rows in chunks is stored there at its end."""
-    if chunks and asked.checkpoint is not None:
-        raise InputError(
-            "--checkpoint does not go with rows that are read in chunks, whose fit is stored at its end; leave it out."
-        )
+    if asked.checkpoint is not None and (chunks or asked.out is None):
+        why = "does not go with rows that are read in chunks; leave it out" if chunks else "needs --out DIR"
+        raise InputError(f"--checkpoint {why}.")
     if asked.out is None:
-        if asked.checkpoint is not None:
-            raise InputError("--checkpoint is about a run that is stored; give --out DIR as well.")
         return None
-    refuse_overwrite(asked.out, asked.force)
-    return Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
+    run = Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
+    run.directory.refuse_overwrite(asked.force)
+    return run
 
 
-def _source(asked: FitOptions) -> ChunkSource | None:
-    """The table as a source of chunks, where it is large or chunks are asked for."""
-    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
-    return chunked_source(asked.data, asked.drop, asked=asked.chunked, barred=barred, family=asked.family)
-
-
-def _searches(asked: FitOptions) -> bool:
-    """Whether laws are to be found, and not columns chosen."""
+def _estimator(asked: Any) -> Any:
     prior = (asked.model_prior or "").partition("=")[0].strip()
-    return asked.transforms is not None or asked.algorithm in ("gmjmcmc", "rgmjmcmc") or prior == "complexity"
-
-
-def _estimator(asked: FitOptions) -> Any:
-    common: dict[str, Any] = {
+    laws = asked.transforms is not None or asked.algorithm in ("gmjmcmc", "rgmjmcmc") or prior == "complexity"
+    classes = FAMILIES[asked.family].response == "class"
+    options: dict[str, Any] = {
         "coef_prior": parse_coef_prior(asked.coef_prior),
         "algorithm": asked.algorithm,
-        "budget": _budget(asked),
         "n_jobs": jobs_for(asked.backend, asked.jobs),
         "random_state": asked.seed,
         "progress": progress_for(asked.quiet),
+        "link": asked.link,
+        "chains": asked.chains,
+        "sampler": asked.sampler,
     }
-    if asked.family not in LINKS:
-        raise InputError(f"--family {asked.family!r} does not exist; choose one of {', '.join(LINKS)}.")
-    classes = asked.family == "binomial"
+    if (asked.steps, asked.seconds, asked.mcse) != (None, None, None):
+        options["budget"] = Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
     if not classes:
-        common["family"] = asked.family
-    if asked.link is not None:
-        common["link"] = asked.link
-    if asked.chains is not None:
-        common["chains"] = asked.chains
+        options["family"] = asked.family
     if asked.model_prior is not None:
-        common["model_prior"] = parse_model_prior(asked.model_prior)
-    if not _searches(asked):
-        return (BGLMClassifier if classes else BGLMRegressor)(always_in=asked.always_in, **common)
-    barred = {
-        "always-in": asked.always_in,
-        "factors": asked.factors,
-        "formula": asked.formula,
-    }
-    for option, value in barred.items():
-        if value:
-            raise InputError(f"--{option} does not go with a search for laws; leave it out, or leave out --transforms.")
+        options["model_prior"] = parse_model_prior(asked.model_prior)
+    if not laws:
+        return (BGLMClassifier if classes else BGLMRegressor)(always_in=asked.always_in, **options)
+    for option in ("always_in", "factors", "formula"):
+        if getattr(asked, option):
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} does not go with a search for laws; leave it out, or leave out --transforms.")
     if asked.transforms is not None:
-        common["transforms"] = () if asked.transforms == ("none",) else asked.transforms
-    return (BGNLMClassifier if classes else BGNLMRegressor)(**common)
+        options["transforms"] = () if asked.transforms == ("none",) else asked.transforms
+    return (BGNLMClassifier if classes else BGNLMRegressor)(**options)
 
 
-def _budget(asked: FitOptions) -> Budget | None:
-    if asked.steps is None and asked.seconds is None and asked.mcse is None:
-        return None
-    return Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
+def _target(asked: Any) -> str:
+    """The name of the response."""
+    if asked.formula is not None and "~" in asked.formula:
+        left = asked.formula.partition("~")[0].strip().strip("`")
+        if asked.target not in (None, left):
+            raise InputError(f"--target {asked.target!r} and the left side of --formula differ; give one of them.")
+        return str(left)
+    if asked.target is None:
+        raise InputError("the response is missing; give --target COLUMN.")
+    return str(asked.target)
 
 
-def _fit_frame(estimator: Any, frame: pd.DataFrame, asked: FitOptions, run: Run | None) -> str:
-    """Fit on the table, by columns or by formula; returns the name of the response."""
-    need_columns(frame, asked.drop, "--drop")
-    need_columns(frame, asked.factors, "--factors")
+def _fit_frame(estimator: Any, frame: pd.DataFrame, target: str, asked: Any, run: Run | None) -> None:
+    """Fit on the table, by columns or by formula, in the directory of a run or without one."""
+    columns = list(frame.columns)
+    need_columns(columns, asked.drop, "--drop")
+    need_columns(columns, asked.factors, "--factors")
     for name in asked.factors:
         frame[name] = frame[name].astype("category")
     more: dict[str, Any] = {}
     for word, option, column in (("sample_weight", "--weights", asked.weights), ("offset", "--offset", asked.offset)):
         if column is not None:
-            need_columns(frame, [column], option)
+            need_columns(columns, [column], option)
             more[word] = frame[column]
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
+    data: tuple[Any, ...]
     if asked.formula is not None:
-        formula = _whole_formula(asked.formula, asked.target)
-        target = formula.partition("~")[0].strip().strip("`")
-        both = sorted(unused.intersection(columns_named(formula, list(frame.columns))))
+        formula = asked.formula if "~" in asked.formula else f"`{target}` ~ {asked.formula}"
+        both = sorted(unused.intersection(columns_named(formula, columns)))
         if both:
             raise InputError(
                 f"column {both[0]!r} is in the formula and has another role too (--drop, --weights or --offset); give "
                 "it one."
             )
-        frame = frame.drop(columns=list(unused))
-        if run is None:
-            estimator.fit_formula(formula, frame, **more)
-        else:
-            run.about = {"title": f"{target} in {asked.data.name}"}
-            run.fit_formula(estimator, formula, frame, **more)
-        return target
-    if asked.target is None:
-        raise InputError("the response is missing; give --target COLUMN (or --formula).")
-    need_columns(frame, [asked.target], "--target")
-    if asked.target in unused or asked.target in asked.factors:
-        raise InputError(f"--target {asked.target!r} has another role too; a response is only that.")
-    columns = [name for name in frame.columns if name != asked.target and name not in unused]
-    if isinstance(estimator, Selection):
-        _refuse_text(frame, columns)
-    if run is None:
-        estimator.fit(frame[columns], frame[asked.target], **more)
+        fit, data = "fit_formula", (formula, frame.drop(columns=list(unused)))
     else:
-        run.about = {"title": f"{asked.target} in {asked.data.name}"}
-        run.fit(estimator, frame[columns], frame[asked.target], **more)
-    return asked.target
+        fit, data = "fit", _columns(estimator, frame, target, unused, asked)
+    if run is None:
+        getattr(estimator, fit)(*data, **more)
+    else:
+        run.title = f"{target} in {asked.data.name}"
+        getattr(run, fit)(estimator, *data, **more)
 
 
-def _whole_formula(formula: str, target: str | None) -> str:
-    if "~" not in formula:
-        if target is None:
-            raise InputError("the formula has no left side; write 'y ~ a + b', or give --target.")
-        return f"`{target}` ~ {formula}"
-    if target is not None and formula.partition("~")[0].strip().strip("`") != target:
-        raise InputError(f"--target {target!r} and the left side of --formula differ; give one of them.")
-    return formula
-
-
-def _refuse_text(frame: pd.DataFrame, columns: list[str]) -> None:
-    for name in columns:
-        column = frame[name]
-        if pd.api.types.is_object_dtype(column) or pd.api.types.is_string_dtype(column.dtype):
+def _columns(
+    estimator: Any, frame: pd.DataFrame, target: str, unused: set[str], asked: Any
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Covariates and response."""
+    columns = list(frame.columns)
+    need_columns(columns, [target], "--target")
+    if target in unused or target in asked.factors:
+        raise InputError(f"--target {target!r} has another role too; a response has only one.")
+    x = frame[[name for name in columns if name != target and name not in unused]]
+    for name in x.columns if not isinstance(estimator, LawSearch) else ():
+        if pd.api.types.is_object_dtype(x[name]) or pd.api.types.is_string_dtype(x[name].dtype):
             raise InputError(
                 f"column {name!r} holds text; add --factors {name} to enter it as a factor, or --drop {name}."
             )
+    return x, frame[target]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from modejump.commands.files import refuse_overwrite
 from modejump.commands.render import print_summary
-from modejump.core.errors import InputError, ModejumpWarning
+from modejump.core.errors import InputError, warn_user
 from modejump.estimators.merge import merge
-from modejump.estimators.runs import OUTCOME, Run, unfinished
+from modejump.estimators.runs import Run
 from modejump.estimators.storage import load
+from modejump.runtime.directory import RunDirectory
 
 
 def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None:
@@ -33,12 +32,12 @@ def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None
     """
     if len(runs) < 2:
         raise InputError("merge needs at least two runs; give two directories or more.")
-    refuse_overwrite(out, force)
+    RunDirectory(out).refuse_overwrite(force)
     merged = merge(*(_read(run) for run in runs))
     Run(out, force=force).store(merged)
     if quiet:
         for note in merged.posterior_.result.notes:
-            warnings.warn(note, ModejumpWarning, stacklevel=2)
+            warn_user(note)
         return
     console = Console()
     print_summary(merged.page(), console, f"{len(runs)} runs merged")
@@ -46,10 +45,9 @@ def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None
 
 
 def _read(run: Path) -> Any:
-    """The estimator of a run that is finished."""
-    going_on = unfinished(run)
-    found = load(run) if not going_on or (run / OUTCOME).exists() else None
+    """The estimator of a finished run."""
+    found = load(run)
     # A run that ended while it was tidied up is finished.
-    if found is None or (going_on and not found.posterior_.result.finished):
-        raise InputError(f"the run in {run} is not finished; end it with modejump resume {run}, and merge it then.")
+    if RunDirectory(run).unfinished and not found.posterior_.result.finished:
+        raise InputError(f"the run in {run} is not finished; finish it with modejump resume {run}, then merge it.")
     return found

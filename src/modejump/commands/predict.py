@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from modejump.commands.chunked import is_large
-from modejump.commands.files import need_columns, read_table, write_csv
-from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.chunks import frames
+from modejump.commands.files import is_large, need_columns, read_table, write_csv
+from modejump.core.errors import InputError, warn_user
 from modejump.data.parquet import scan_parquet
-from modejump.data.sources import ChunkSource
+from modejump.data.sources import Source
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.storage import load
 
@@ -23,18 +20,14 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
     """Predict the rows of a file and write them as CSV, to a file or to standard output."""
     estimator = load(run)
     if not estimator.posterior_.result.finished:
-        warnings.warn(
-            f"the run in {run} was interrupted before its budget was spent; these predictions are from what there is.",
-            ModejumpWarning,
-            stacklevel=2,
-        )
+        warn_user(f"the run in {run} was interrupted; these predictions are from partial results.")
     columns = estimator.table_.columns
     names = [column.name for column in columns]
-    if data.exists() and is_large(data):
+    if is_large(data):
         _predict_chunks(estimator, scan_parquet(data), interval, kind, offset, out)
         return
     frame = read_table(data)
-    need_columns(frame, names, "the covariate")
+    need_columns(list(frame.columns), names, "the covariate")
     more = _offset(estimator, frame, offset)
     frame = frame[names].copy()
     for column in columns:
@@ -48,13 +41,12 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
 
 
 def _predict_chunks(
-    estimator: Any, source: ChunkSource, interval: float | None, kind: str, offset: str | None, out: Path | None
+    estimator: Any, source: Source, interval: float | None, kind: str, offset: str | None, out: Path | None
 ) -> None:
     """Predict a large table chunk by chunk; what is written appears under its name when it is whole."""
-    known = estimator.offset_
-    if offset is not None or known is not None:
+    if offset is not None or estimator.offset_ is not None:
         raise InputError("an offset does not go with tables that are read in chunks; split the table first.")
-    parts = (_table(estimator, frame, interval, kind, {}) for frame in frames(source, estimator.table_.variables))
+    parts = (_table(estimator, frame, interval, kind, {}) for frame in source.frames(estimator.table_.variables))
     if out is None:
         for i, part in enumerate(parts):
             sys.stdout.write(part.to_csv(index=False, header=i == 0))
@@ -93,7 +85,7 @@ def _offset(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, 
         raise InputError(f"--offset {name!r} is given, but the run was fitted without an offset; leave it out.")
     if known is None:
         return {}
-    need_columns(frame, [name or known], "the offset")
+    need_columns(list(frame.columns), [name or known], "the offset")
     return {"offset": frame[name or known]}
 
 

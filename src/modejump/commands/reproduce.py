@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from modejump.commands.classification import run_classification
 from modejump.commands.demo import check_plot
 from modejump.commands.files import read_table
 from modejump.core.errors import InputError
 from modejump.core.progress import reporter
-from modejump.experiments import accuracy, classification, effort, load_exoplanets
+from modejump.experiments import accuracy, classification, effort
+from modejump.experiments.ledger import Rows, Study, run_study
 from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, SPELLINGS, Planets, default_spelling
-from modejump.experiments.reproduce import Trial, reproduce
+from modejump.experiments.reproduce import Trial
+from modejump.samplers.settings import Sampler
 
 NAMES = (*EXPERIMENTS, "accuracy", "classification")
 _RESERVED = ("logic",)
@@ -33,50 +33,33 @@ CLASSIFICATION_SECONDS = 30.0
 SECONDS = (0.5, 1.0, 2.0, 5.0)
 
 
-@dataclass(frozen=True)
-class ReproduceOptions:
-    """What the user asked for; None or empty where nothing was said."""
+def run_reproduce(asked: Any) -> None:
+    """Repeat an experiment, print its table, and store every run.
 
-    experiment: str
-    protocol: str | None
-    spelling: str | None
-    algorithm: tuple[str, ...]
-    threads: tuple[str, ...]
-    runs: int | None
-    budget: str | None
-    seconds: tuple[str, ...]
-    data: Path | None
-    jobs: int
-    seed: int
-    json: Path | None
-    plot: Path | None
-    quiet: bool
-
-
-def run_reproduce(asked: ReproduceOptions) -> None:
-    """Repeat an experiment, print its table, and store every run."""
+    Parameters
+    ----------
+    asked : namespace
+        The options of the command, by name; None or empty where nothing was said.
+    """
     known = ", ".join(map(repr, NAMES))
     if asked.experiment in _RESERVED:
-        raise InputError(f"the experiment {asked.experiment!r} is not part of this version; there are {known}.")
+        raise InputError(f"the experiment {asked.experiment!r} is not part of this version; choose one of {known}.")
     if asked.experiment not in NAMES:
-        raise InputError(f"there is no experiment {asked.experiment!r}; there are {known}.")
-    runs = RUNS.get(asked.experiment, MOST_RUNS) if asked.runs is None else asked.runs
-    if runs < 1:
-        raise InputError(f"--runs is {runs}; give at least 1.")
+        raise InputError(f"unknown experiment {asked.experiment!r}; choose one of {known}.")
+    if asked.runs is None:
+        asked.runs = RUNS.get(asked.experiment, MOST_RUNS)
+    if asked.runs < 1:
+        raise InputError(f"--runs is {asked.runs}; give at least 1.")
     if asked.seed < 0:
         raise InputError(f"--seed is {asked.seed}; give a whole number of at least 0.")
     if asked.jobs < 1 and asked.jobs != -1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1, or -1 for all cores.")
-    jobs = os.cpu_count() or 1 if asked.jobs == -1 else asked.jobs
-    if asked.experiment == "accuracy":
-        _accuracy(asked, runs, jobs)
-    elif asked.experiment == "classification":
-        _classification(asked, runs, jobs)
-    else:
-        _planets(asked, runs, jobs)
+    asked.jobs = os.cpu_count() or 1 if asked.jobs == -1 else asked.jobs
+    Sampler.resolve(asked.sampler)
+    {"accuracy": _accuracy, "classification": _classification}.get(asked.experiment, _planets)(asked)
 
 
-def _refuse(asked: ReproduceOptions, *names: str) -> None:
+def _refuse(asked: Any, *names: str) -> None:
     """Refuse options that say nothing about this experiment."""
     for name in names:
         if getattr(asked, name):
@@ -85,8 +68,12 @@ def _refuse(asked: ReproduceOptions, *names: str) -> None:
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise InputError(f"--{option} {value!r} is not known; choose one of {', '.join(known)}.")
+        raise InputError(f"unknown --{option} {value!r}; choose one of {', '.join(known)}.")
     return value
+
+
+def _algorithms(asked: Any, known: Sequence[str], default: Sequence[str] | None = None) -> list[str]:
+    return list(dict.fromkeys(_one_of("algorithm", a, known) for a in asked.algorithm or default or known))
 
 
 def _numbers(option: str, values: Sequence[str], read: Callable[[str], Any], what: str) -> list[Any]:
@@ -103,59 +90,75 @@ def _numbers(option: str, values: Sequence[str], read: Callable[[str], Any], wha
     return list(dict.fromkeys(made))
 
 
-def _planets(asked: ReproduceOptions, runs: int, jobs: int) -> None:
+def _run(study: Study, asked: Any, jobs: int) -> Rows:
+    with reporter(not asked.quiet) as report:
+        return run_study(study, asked.json, jobs, report)
+
+
+def _table(*columns: str, left: int = 1) -> Table:
+    """A table whose first columns are text and whose others are numbers."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right", no_wrap=True)
+    return table
+
+
+def _heading(console: Console, title: str, text: str) -> None:
+    console.rule(Text(title, style="bold"), style="dim")
+    console.print(Padding(Text(text), (1, 1)))
+
+
+def _several(runs: int) -> str:
+    return f"{runs} {'run' if runs == 1 else 'runs'}"
+
+
+# --- laws of planets ----------------------------------------------------------------------------------------------
+
+
+def _planets(asked: Any) -> None:
     _refuse(asked, "seconds", "plot")
     design = EXPERIMENTS[asked.experiment]
     protocol = _one_of("protocol", asked.protocol or design.protocol, PROTOCOLS)
     if asked.experiment != "mass":
         _refuse(asked, "spelling")
-    spelling = _one_of("spelling", asked.spelling or default_spelling(asked.experiment, protocol), SPELLINGS)
-    algorithms = [_one_of("algorithm", a, effort.ALGORITHMS) for a in asked.algorithm or effort.ALGORITHMS]
-    threads = _numbers("threads", asked.threads, int, "whole numbers of at least 1") or list(design.threads)
     budget = asked.budget or "paper"
     effort.Effort.parse(budget, design.distinct)
-    frame = load_exoplanets() if asked.data is None else read_table(asked.data)
-    planets = Planets.observed(frame, str(asked.data))
     trial = Trial(
         asked.experiment,
         protocol,
-        spelling,
-        planets,
+        _one_of("spelling", asked.spelling or default_spelling(asked.experiment, protocol), SPELLINGS),
+        Planets.of(None if asked.data is None else read_table(asked.data), str(asked.data)),
         budget,
-        list(dict.fromkeys(algorithms)),
-        threads,
-        runs,
+        _algorithms(asked, effort.ALGORITHMS),
+        _numbers("threads", asked.threads, int, "whole numbers of at least 1") or list(design.threads),
+        asked.runs,
         asked.seed,
+        asked.sampler,
     )
-    with reporter(not asked.quiet) as report:
-        rows = reproduce(trial, asked.json, jobs, report)
+    rows = _run(trial, asked, asked.jobs)
     if not asked.quiet:
         print_rows(rows, trial, Console())
 
 
-def print_rows(rows: Sequence[dict[str, Any]], trial: Trial, console: Console) -> None:
+def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
     """Print the table of an experiment on planets, and how often each law was found.
 
     Parameters
     ----------
     rows : sequence of dict
-        Rows of :func:`modejump.experiments.reproduce.reproduce`.
+        Rows of the study.
     trial : Trial
         What was repeated.
     console : Console
         Where to print.
     """
-    console.rule(Text(f"{trial.experiment}: detections above {trial.design.eta:g}", style="bold"), style="dim")
-    say = (
+    _heading(
+        console,
+        f"{trial.experiment}: detections above {trial.design.eta:g}",
         f"Protocol {trial.protocol}, {trial.spelling} prior, budget {trial.budget}, seed {trial.seed}; T threads make "
-        "up a run."
+        "up a run. Published figures stand in parentheses; the last row is what the exact posterior detects.",
     )
-    say += " Published figures stand in parentheses; the last row is what the exact posterior detects."
-    console.print(Padding(Text(say), (1, 1)))
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("algorithm", no_wrap=True)
-    for heading in ("T", "runs", "power", "95 %", "FP", "FDR", "s/run"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _table("algorithm", "T", "runs", "power", "95 %", "FP", "FDR", "s/run")
     for row in rows:
         there = row["published"] or {}
         power, fp, fdr = (_beside(row[name], there.get(name)) for name in ("power", "fp", "fdr"))
@@ -179,24 +182,25 @@ def _beside(ours: float, theirs: float | None) -> str:
     return f"{ours:.2f}" if theirs is None else f"{ours:.2f} ({theirs:.2f})"
 
 
-def _law_table(rows: Sequence[dict[str, Any]], ceiling: dict[str, Any] | None) -> Table:
+def _law_table(rows: Rows, ceiling: dict[str, Any] | None) -> Table:
     """Share of the runs that detect each law, and its exact probability."""
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     table.add_column("share of runs that detect", overflow="fold", ratio=1)
     initial = {"rgmjmcmc": "R", "gmjmcmc": "G"}
-    for row in rows:
-        table.add_column(f"{initial[row['algorithm']]} {row['threads']}", justify="right", no_wrap=True)
-    if ceiling is not None:
-        table.add_column("exact", justify="right", no_wrap=True)
+    for name in [f"{initial[row['algorithm']]} {row['threads']}" for row in rows] + ["exact"] * (ceiling is not None):
+        table.add_column(name, justify="right", no_wrap=True)
     for law in rows[0]["laws"]:
         exact = [] if ceiling is None else [f"{ceiling['posterior'][law]:.3f}"]
         table.add_row(Text(law), *(f"{row['laws'][law]:.2f}" for row in rows), *exact)
     return table
 
 
-def _accuracy(asked: ReproduceOptions, runs: int, jobs: int) -> None:
-    _refuse(asked, "protocol", "spelling", "threads", "budget")
-    algorithms = [_one_of("algorithm", a, accuracy.ALGORITHMS) for a in asked.algorithm or accuracy.ALGORITHMS]
+# --- errors against exact posteriors ------------------------------------------------------------------------------
+
+
+def _accuracy(asked: Any) -> None:
+    _refuse(asked, "protocol", "spelling", "threads", "budget", "sampler")
+    algorithms = _algorithms(asked, accuracy.ALGORITHMS)
     seconds = _numbers("seconds", asked.seconds, float, "positive numbers") or list(SECONDS)
     if asked.plot is not None:
         check_plot(asked.plot)
@@ -207,9 +211,8 @@ def _accuracy(asked: ReproduceOptions, runs: int, jobs: int) -> None:
         (("gmjmcmc", "rgmjmcmc"), lambda: accuracy.planets_case(planets)),
     ]
     cases = [make() for needs, make in makers if set(needs) & set(algorithms)]
-    study = accuracy.Study(cases, list(dict.fromkeys(algorithms)), sorted(seconds), runs, asked.seed)
-    with reporter(not asked.quiet) as report:
-        rows = accuracy.study_accuracy(study, asked.json, jobs, report)
+    study = accuracy.Study(cases, algorithms, sorted(seconds), asked.runs, asked.seed)
+    rows = _run(study, asked, asked.jobs)
     if asked.plot is not None:
         from modejump.plots.accuracy import draw_accuracy
 
@@ -220,55 +223,76 @@ def _accuracy(asked: ReproduceOptions, runs: int, jobs: int) -> None:
             Console().print(f" The plot is in {asked.plot}.", highlight=False)
 
 
-def _classification(asked: ReproduceOptions, runs: int, jobs: int) -> None:
-    _refuse(asked, "protocol", "spelling", "threads", "seconds", "plot")
-    algorithms = [_one_of("algorithm", a, classification.ALGORITHMS) for a in asked.algorithm or ("rgmjmcmc",)]
-    seconds = effort.Effort.parse(asked.budget, 0).seconds if asked.budget else CLASSIFICATION_SECONDS
-    if seconds is None:
-        raise InputError("classification has no budget of the papers; write --budget seconds=S.")
-    run_classification(asked.data, algorithms, runs, seconds, asked.seed, jobs, asked.json, asked.quiet)
-
-
 def _accuracy_data(path: Path | None) -> tuple[pd.DataFrame | None, Planets]:
-    """The tables of the accuracy study: from a directory, or the one that a file holds; the other is simulated."""
+    """The tables of the accuracy study, from a directory or a file; selection among covariates may be simulated."""
     if path is None:
-        return None, Planets.simulate()
+        return None, Planets.of()
     if path.is_dir():
         held = {name: path / f"{name}.csv" for name in ("crime", "exoplanets")}
-        if not any(file.exists() for file in held.values()):
+        found = {name: read_table(file) for name, file in held.items() if file.exists()}
+        if not found:
             raise InputError(f"--data {path} holds neither crime.csv nor exoplanets.csv; give one of them.")
-        selection = read_table(held["crime"]) if held["crime"].exists() else None
-        catalogue = held["exoplanets"]
-        if not catalogue.exists():
-            return selection, Planets.simulate()
-        return selection, Planets.observed(read_table(catalogue), str(catalogue))
+        return found.get("crime"), Planets.of(found.get("exoplanets"), str(held["exoplanets"]))
     frame = read_table(path)
     if set(COLUMNS) & set(frame.columns):
-        return None, Planets.observed(frame, str(path))
+        return None, Planets.of(frame, str(path))
     if "y" in frame.columns:
-        return frame, Planets.simulate()
+        return frame, Planets.of()
     raise InputError(f"--data {path} has neither a column 'y' nor those of the exoplanets; give one such table.")
 
 
-def _print_accuracy(rows: Sequence[dict[str, Any]], study: accuracy.Study, console: Console) -> None:
-    console.rule(Text("accuracy: estimates against exact posteriors", style="bold"), style="dim")
-    say = (
+def _print_accuracy(rows: Rows, study: accuracy.Study, console: Console) -> None:
+    text = (
         f"Largest error of a probability above {accuracy.LEAST:g}, and below it the total variation over these; "
-        f"median of {study.runs} {'run' if study.runs == 1 else 'runs'}."
+        f"median of {_several(study.runs)}."
     )
-    if any(case.name in ("selection", "simulated-planets") for case in study.cases):
-        say += " Data that were not given with --data are simulated."
-    console.print(Padding(Text(say), (1, 1)))
+    if any(case.name == "selection" for case in study.cases):
+        text += " The data of the selection are simulated."
+    _heading(console, "accuracy: estimates against exact posteriors", text)
     for case in study.cases:
         console.print(Padding(Text(case.title, style="bold"), (0, 2)))
-        table = Table(box=SIMPLE_HEAD, show_edge=False)
-        table.add_column("algorithm")
-        table.add_column("estimate")
-        for s in study.seconds:
-            table.add_column(f"{s:g} s", justify="right", no_wrap=True)
+        table = _table("algorithm", "estimate", *(f"{s:g} s" for s in study.seconds), left=2)
         own = [row for row in rows if row["case"] == case.name]
         for algorithm, kind in dict.fromkeys((row["algorithm"], row["estimate"]) for row in own):
             line = [row for row in own if (row["algorithm"], row["estimate"]) == (algorithm, kind)]
             cells = [Text(f"{row['error']:.2g}").append(f"\n{row['total_variation']:.2g}", "dim") for row in line]
             table.add_row(algorithm, kind, *cells)
         console.print(Padding(table, (0, 1, 1, 1)))
+
+
+# --- classes beside scikit-learn ----------------------------------------------------------------------------------
+
+
+def _classification(asked: Any) -> None:
+    _refuse(asked, "protocol", "spelling", "threads", "seconds", "plot", "sampler")
+    algorithms = _algorithms(asked, classification.ALGORITHMS, ("rgmjmcmc",))
+    seconds = effort.Effort.parse(asked.budget, 0).seconds if asked.budget else CLASSIFICATION_SECONDS
+    if seconds is None:
+        raise InputError("classification has no budget of the papers; write --budget seconds=S.")
+    if asked.data is None:
+        raise InputError("classification needs tables; give --data a directory with asteroids.csv and the like.")
+    tables = classification.read_classes(asked.data, read_table)
+    study = classification.Comparison(tables, algorithms, asked.runs, seconds, asked.seed, asked.jobs)
+    # The workers are for the chains of one fit.
+    rows = _run(study, asked, jobs=1)
+    if not asked.quiet:
+        print_comparison(rows, study, Console())
+
+
+def print_comparison(rows: Rows, study: classification.Comparison, console: Console) -> None:
+    """The table of accuracies."""
+    _heading(
+        console,
+        "classification: accuracy on new rows",
+        f"Median of {_several(study.runs)}, with the lowest and the highest; {study.seconds:g} s for each of ours. "
+        "Published figures are those of RGMJMCMC.",
+    )
+    table = _table("table", "method", "accuracy", "from", "to", "published", left=2)
+    shown = ""
+    for row in rows:
+        name = "" if row["table"] == shown else row["table"]
+        published = "" if row["published"] is None else f"{row['published']:.4f}"
+        numbers = (f"{row[kind]:.4f}" for kind in ("accuracy", "lowest", "highest"))
+        table.add_row(name, row["method"], *numbers, published)
+        shown = row["table"]
+    console.print(Padding(table, (0, 1, 1, 1)))

@@ -2,7 +2,8 @@
 
 *Kernels* are called by compiled code alone. *Entries* are called from Python and hold the code of all kernels below
 them; their machine code is kept on disk, under a stamp of every file of the package, because any of them may shape
-it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled.
+it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled; a
+*switch* has one case for each number, chosen when it runs.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from numba import njit
-from numba.core import event
+from numba.core import event, types
 from numba.core.caching import FunctionCache, NullCache
-from numba.extending import overload
+from numba.core.ccallback import CFunc
+from numba.extending import models, overload, register_model, typeof_impl
 
 from modejump.core.errors import ModejumpWarning
 from modejump.core.handles import Handle
@@ -37,8 +40,6 @@ kernel = _compiled(**_INNER)
 # For sums over rows alone: the order of additions is the compiler's, which may then use vector instructions. The result
 # is one and the same on one machine; it stays within rounding between machines.
 summing = _compiled(**_INNER, fastmath={"reassoc", "contract"})
-# For arithmetic on columns: a product and a sum may be rounded once instead of twice, but nothing else moves.
-fused = _compiled(**_INNER, fastmath={"contract"})
 
 
 class Entry:
@@ -50,15 +51,13 @@ class Entry:
     ----------
     function : callable
         What to compile.
+    keep : bool
+        Whether its code is kept on disk.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, keep: bool = True) -> None:
         self.compiled: Any = _compiled(**_PLAIN, **ENTRY_OPTIONS)(function)
-        try:
-            self.compiled._cache = _PackageCache(function)
-        except RuntimeError:
-            _say_uncached()
-            self.compiled._cache = NullCache()
+        self.compiled._cache = _cache_of(function) if keep else NullCache()
         self.py_func = function
         # For kernels that call it.
         self._numba_type_ = self.compiled._numba_type_
@@ -72,13 +71,43 @@ class Entry:
 entry = Entry
 
 
+def c_function(function: Callable[..., Any], name: str, **names: Any) -> Any:
+    """A C function ``void f(double *, int64)`` for compiled code to call by its ``address``, kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        Its body, a function of a column and its length.
+    name : str
+        What it is called: its place on disk.
+    **names : object
+        Global names of the body, such as the kernels that it calls.
+    """
+    body = FunctionType(function.__code__, function.__globals__ | names, name)
+    body.__module__, body.__qualname__ = function.__module__, name
+    column: Any = types.CPointer(types.float64)
+    made = CFunc(body, ((column, types.int64), types.void), {}, {"nopython": True, "error_model": "numpy"})
+    with suppress(RuntimeError):
+        made._cache = _PackageCache(body)
+    made.compile()
+    return made
+
+
+def _cache_of(function: Callable[..., Any]) -> Any:
+    try:
+        return _PackageCache(function)
+    except RuntimeError:
+        _say_uncached()
+        return NullCache()
+
+
 @cache
 def _say_uncached() -> None:
     warnings.warn(
         "compiled code cannot be kept on disk, because neither the package's folder nor the user's cache folder can be "
         "written to, so every process compiles anew; set NUMBA_CACHE_DIR to a folder that can.",
         ModejumpWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -190,3 +219,80 @@ def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Call
         return implementation
 
     return register
+
+
+class OutsideCode(int):
+    """Number of something that was registered from outside the package, for a `switch`.
+
+    To compiled code each is a type of its own, with a digest of the source in it. So the package's functions are
+    compiled anew for it, whenever it is registered, and their code is kept on disk apart from that of other sources.
+
+    Parameters
+    ----------
+    number : int
+        Place in the registry.
+    name : str
+        What it is called there.
+    digest : str
+        Digest of its source.
+    """
+
+    name: str
+    digest: str
+
+    def __new__(cls, number: int, name: str, digest: str) -> OutsideCode:  # noqa: D102
+        made = super().__new__(cls, number)
+        made.name, made.digest = name, digest
+        return made
+
+    def __getnewargs__(self) -> Any:
+        return int(self), self.name, self.digest
+
+
+class _OutsideType(types.Type):
+    def __init__(self, code: OutsideCode) -> None:
+        self.code = code
+        super().__init__(name=f"OutsideCode({int(code)}, {code.name}, {code.digest})")
+
+
+typeof_impl.register(OutsideCode)(lambda code, context: _OutsideType(code))
+register_model(_OutsideType)(models.OpaqueModel)
+
+
+def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: Any) -> Any:
+    """A function for compiled code, of a number and some arguments, that calls what belongs to the number.
+
+    The number is known when the function runs, so that one compiled function serves all cases; that of an
+    `OutsideCode` is known when it is compiled.
+
+    Parameters
+    ----------
+    arguments : str
+        Names of the arguments after the number.
+    cases : callable
+        Gives the kernel that belongs to each number, when something is compiled.
+    otherwise : kernel
+        Called with the number and the arguments where no kernel belongs to it.
+    """
+
+    def function(code: int, *args: Any) -> Any:
+        raise TypeError("a switch is for compiled code")
+
+    def choose(code: Any, *_: Any) -> Any:
+        known = cases()
+        if isinstance(code, _OutsideType):
+            # With a single case the compiler drops the question.
+            known = {code.code: known[code.code]} if code.code in known else {}
+            asked = "if True"
+        else:
+            known = {number: case for number, case in known.items() if not isinstance(number, OutsideCode)}
+            asked = "if code == {}"
+        lines = [f"    {asked.format(int(i))}: return case_{int(i)}({arguments})" for i in known]
+        names: dict[str, Any] = {f"case_{int(number)}": case for number, case in known.items()}
+        names["otherwise"] = otherwise
+        text = [f"def implementation(code, {arguments}):", *lines, f"    return otherwise(code, {arguments})"]
+        exec("\n".join(text), names)
+        return names["implementation"]
+
+    overload(function, jit_options=_INNER, strict=False)(choose)
+    return function

@@ -1,4 +1,9 @@
-"""Errors and warnings of the package. Imports nothing, so that every layer may import it."""
+"""Errors and warnings of the package. Imports nothing of it, so that every layer may import this."""
+
+from __future__ import annotations
+
+import sys
+import warnings
 
 
 class InputError(ValueError):
@@ -21,8 +26,16 @@ class ModejumpWarning(UserWarning):
 
 
 class UnsavedWarning(ModejumpWarning):
-    """What a long run should have kept on the disk is not there, so that an end of the run would cost more."""
+    """What a long run should have written to the disk is not there, so its end would cost more."""
 
 
 class InterruptedRun(Exception):
-    """The user wanted no more before the work was done; the message says how to go on, where that is possible."""
+    """Interrupted by the user; the message says how to resume, where that is possible."""
+
+
+def warn_user(text: str) -> None:
+    """Warn in the line of the user's that called the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "modejump":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, ModejumpWarning, stacklevel=level)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.data.tables import (
+from modejump.data.coding import (
     ColumnSpec,
     is_frame,
     levels_of,

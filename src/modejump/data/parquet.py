@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.data.sources import CHUNK_ROWS, ChunkSource
+from modejump.data.sources import CHUNK_ROWS, Source
 
 _ENDINGS = (".parquet", ".pq")
 # Bytes of each column that are read at a time.
@@ -33,7 +33,7 @@ def parquet_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if is_parquet(path) and shown(path))
 
 
-class _Parquet(ChunkSource):
+class _Parquet(Source):
     """One or more Parquet files with the same columns, one after the other."""
 
     def __init__(self, paths: Sequence[Path], roots: Sequence[Path], columns: Sequence[str] | None, rows: int) -> None:
@@ -149,7 +149,7 @@ def scan_parquet(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     columns: Sequence[str] | None = None,
     rows: int = CHUNK_ROWS,
-) -> ChunkSource:
+) -> Source:
     """Parquet files to be read in batches of rows, for tables that do not fit into memory.
 
     Parameters
@@ -164,7 +164,7 @@ def scan_parquet(
 
     Returns
     -------
-    ChunkSource
+    Source
         To be given to ``fit`` in place of a table, with the name of the response.
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:

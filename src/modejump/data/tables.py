@@ -1,500 +1,128 @@
-"""From a table to numeric columns and terms, and the same coding for new rows.
-
-A numeric or boolean column is one column and one term. A categorical column is a factor: treatment contrasts
-with its first level as reference, one term of several columns that enter and leave together. Text is refused,
-because whether it is a factor or a label is the user's knowledge, not ours.
-"""
+"""The user's rows in memory, read once: numeric columns and how they were made, response, weights, and offset."""
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-from sklearn.utils.validation import check_array
 
-from modejump.core.errors import InputError
-from modejump.data.in_place import frame_in_place
-
-# What a level of a stored factor may be; anything else has no faithful JSON form.
-_PLAIN = (str, int, float, bool)
+from modejump.data.coding import TableSpec, learn_table
+from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.response import check_varies, name_of, read_labels, read_offset, read_response, read_weights
+from modejump.data.rows import in_rows, merge_rows
 
 
-def is_frame(table: Any) -> bool:
-    """Whether the table is a data frame (pandas, polars, or another that narwhals knows)."""
-    return bool(nw.dependencies.is_into_dataframe(table))
-
-
-def open_frame(table: Any) -> nw.DataFrame[Any]:
-    """The frame behind one interface; duplicate column names are refused."""
-    names = [str(name) for name in table.columns] if hasattr(table, "columns") else []
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"the table has two columns named {name!r}; rename or drop one of them.")
-        seen.add(name)
-    return nw.from_native(table, eager_only=True)
-
-
-def refuse_missing(column: nw.Series[Any], name: str) -> None:
-    """Raise InputError where a column holds nulls, naming the first."""
-    null = np.asarray(column.is_null().to_numpy(), dtype=bool)
-    if null.any():
-        raise InputError(_not_finite(name, int(np.argmax(null)), "missing (NaN)"))
-
-
-def refuse_not_finite(values: np.ndarray, names: Sequence[str]) -> None:
-    """Raise InputError for the first NaN or infinite entry of a matrix, naming its column and row."""
-    with np.errstate(over="ignore"):
-        if np.isfinite(values.sum()):
-            return
-    bad = ~np.isfinite(values)
-    if bad.any():
-        j = int(np.argmax(bad.any(axis=0)))
-        i = int(np.argmax(bad[:, j]))
-        raise InputError(_not_finite(names[j], i, "NaN" if np.isnan(values[i, j]) else "infinite (inf)"))
-
-
-def _not_finite(name: str, row: int, what: str) -> str:
-    return (
-        f"column {name!r} is {what} in row {row} (counting from 0); drop or impute such rows first, or drop the column."
-    )
-
-
-@dataclass(frozen=True)
-class ColumnSpec:
-    """One column of the table: its name and, for a factor, its levels with the reference first."""
-
-    name: str
-    levels: tuple[Any, ...] | None = None
-
-    @property
-    def width(self) -> int:
-        """Number of numeric columns it becomes; a factor of one level keeps one, all zero."""
-        return 1 if self.levels is None else max(len(self.levels) - 1, 1)
-
-    @property
-    def design_names(self) -> list[str]:
-        """Names of these numeric columns."""
-        if self.levels is None:
-            return [self.name]
-        return [f"{self.name}[T.{level}]" for level in self.levels[1:]] or [f"{self.name}[T.]"]
-
-    def encode(self, values: Sequence[Any]) -> np.ndarray:
-        """Treatment contrasts of a factor's values; unseen levels are refused."""
-        assert self.levels is not None
-        position = {level: i for i, level in enumerate(self.levels)}
-        try:
-            index = np.array([position[value] for value in values], dtype=np.int64)
-        except KeyError as unseen:
-            known = ", ".join(repr(level) for level in self.levels[:8])
-            raise InputError(
-                f"column {self.name!r} has the level {unseen.args[0]!r}, which the data of the fit did not "
-                f"have; its levels are {known}."
-            ) from None
-        return (index[:, None] == np.arange(1, self.width + 1)).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class TableSpec:
-    """How a table becomes numeric columns and terms; learnt at fit, applied again at predict.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows in memory, as numbers.
 
     Attributes
     ----------
-    columns : tuple of ColumnSpec
-        The columns of the table, in order.
-    groups : dict of str to tuple of str
-        Groups of columns that are one term.
-    named : bool
-        Whether the columns had names of their own; an array's columns have positions only.
+    spec : TableSpec or FormulaSpec
+        How tables become columns.
+    design : ndarray of shape (n, columns)
+        The columns.
+    response : ndarray of shape (n,)
+        The response; of labels 1 for the second class and 0 for the first.
+    weights, offset : ndarray of shape (n,), optional
+        Case weights, and the known part of the linear predictor.
+    target, offset_name : str
+        Names of the response and of the offset; ``offset_name`` is None without one.
+    classes : ndarray, optional
+        The two labels.
     """
 
-    columns: tuple[ColumnSpec, ...]
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    named: bool = True
+    spec: TableSpec | FormulaSpec
+    design: np.ndarray
+    response: np.ndarray
+    weights: np.ndarray | None
+    offset: np.ndarray | None
+    target: str = "y"
+    offset_name: str | None = None
+    classes: np.ndarray | None = None
 
     @property
-    def names(self) -> list[str]:
-        """Names of the table's columns."""
-        return [column.name for column in self.columns]
+    def used(self) -> np.ndarray:
+        """The response where rows of weight zero, which do not count, have one that others have too."""
+        if self.weights is None:
+            return self.response
+        return np.where(self.weights > 0, self.response, self.response[np.argmax(self.weights)])
 
-    @property
-    def design_names(self) -> list[str]:
-        """Names of the numeric columns, in the order of the design matrix."""
-        return [name for column in self.columns for name in column.design_names]
-
-    @property
-    def variables(self) -> list[str]:
-        """Columns that new data must have."""
-        return self.names
-
-    @property
-    def intercept(self) -> bool:
-        """A table always goes with an intercept."""
-        return True
-
-    @property
-    def terms(self) -> dict[str, list[int]]:
-        """The units of selection: name to indices of numeric columns.
-
-        A group stands where its first column stood.
-        """
-        group_of = {name: group for group, members in self.groups.items() for name in members}
-        terms: dict[str, list[int]] = {}
-        start = 0
-        for column in self.columns:
-            term = group_of.get(column.name, column.name)
-            terms.setdefault(term, []).extend(range(start, start + column.width))
-            start += column.width
-        return terms
-
-    def apply(self, table: Any) -> np.ndarray:
-        """The design matrix of new rows.
-
-        Parameters
-        ----------
-        table : data frame or array
-            Frames are read by column name, arrays by position; after a fit on an array, so are frames.
-        """
-        if is_frame(table):
-            return self._from_frame(open_frame(table))
-        factors = [column.name for column in self.columns if column.levels is not None]
-        if factors:
-            raise InputError(
-                f"column {factors[0]!r} is a factor, which an array cannot carry; give a data frame, as at the fit."
-            )
-        return _numeric_array(table, self.names)
-
-    def _from_frame(self, frame: nw.DataFrame[Any]) -> np.ndarray:
-        given = {str(name): name for name in frame.columns}
-        if not self.named:
-            if len(given) != len(self.columns):
-                raise InputError(f"X has {len(given)} columns, but the fit had {len(self.columns)}; give as many.")
-            given = dict(zip(self.names, given.values()))
-        if (whole := frame_in_place(frame, [given.get(name) for name in self.names])) is not None:
-            refuse_not_finite(whole, self.design_names)
-            return whole
-        design = np.empty((len(frame), sum(column.width for column in self.columns)), order="F")
-        start = 0
-        for column in self.columns:
-            if column.name not in given:
-                raise InputError(f"the new data have no column {column.name!r}, which the fit used; add it.")
-            series = frame.get_column(given[column.name])
-            if column.levels is None:
-                design[:, start] = _numeric_column(series, column.name)
-            else:
-                refuse_missing(series, column.name)
-                design[:, start : start + column.width] = column.encode(series.to_list())
-            start += column.width
-        refuse_not_finite(design, self.design_names)
-        return design
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain form for storage."""
-        for column in self.columns:
-            for level in column.levels or ():
-                if not isinstance(level, _PLAIN):
-                    raise InputError(
-                        f"column {column.name!r} has levels of type {type(level).__name__}, which cannot be "
-                        "stored; make them text or whole numbers and fit again."
-                    )
-        return {
-            "kind": "table",
-            "columns": [{"name": c.name, "levels": None if c.levels is None else list(c.levels)} for c in self.columns],
-            "groups": {name: list(members) for name, members in self.groups.items()},
-            "named": self.named,
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> TableSpec:
-        """Inverse of :meth:`to_dict`."""
-        columns = tuple(
-            ColumnSpec(c["name"], None if c["levels"] is None else tuple(c["levels"])) for c in stored["columns"]
-        )
-        return cls(columns, {name: tuple(members) for name, members in stored["groups"].items()}, stored["named"])
+    def merged(self) -> Table:
+        """Equal rows as one, in one order; large tables come back as they are."""
+        design, response, weights, offset = merge_rows(self.design, self.response, self.weights, self.offset)
+        return dataclasses.replace(self, design=design, response=response, weights=weights, offset=offset)
 
 
-def learn_table(
-    table: Any, groups: Mapping[str, Sequence[str | int]] | None = None, *, estimator: Any = None, factors: bool = True
-) -> tuple[TableSpec, np.ndarray]:
-    """Read a table: which columns are numbers, which are factors, and the design matrix of its rows.
+def read_table(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    offset: Any = None,
+    *,
+    groups: Mapping[str, Sequence[str | int]] | None = None,
+    factors: bool = True,
+    labels: bool = False,
+    estimator: Any = None,
+) -> Table:
+    """Read what ``fit`` was given.
 
     Parameters
     ----------
-    table : data frame or array
+    X : data frame or array of shape (n, columns)
         The covariates.
+    y : array of shape (n,)
+        The response.
+    sample_weight, offset : array of shape (n,), optional
+        Case weights, and the known part of the linear predictor.
     groups : mapping of str to sequence of columns, optional
-        Columns, by name or position, that enter and leave together as one term of that name.
-    estimator : object, optional
-        Named in the messages of scikit-learn's checks.
+        Columns that enter and leave together.
     factors : bool
         Whether a categorical column is a factor; otherwise it is refused.
+    labels : bool
+        Whether the response is one of two classes.
+    estimator : object, optional
+        Named in the messages of scikit-learn's checks.
     """
-    if is_frame(table):
-        frame = open_frame(table)
-        columns = tuple(_column_spec(frame.get_column(name), str(name), factors) for name in frame.columns)
-        if not columns:
-            raise InputError("X has no columns, so there is nothing to select; give at least one covariate.")
-        spec = TableSpec(columns, read_groups(groups, [column.name for column in columns]))
-        return spec, spec._from_frame(frame)
-    if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
-        raise InputError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
-    design = _numeric_array(table, None, estimator)
-    names = [f"x{j + 1}" for j in range(design.shape[1])]
-    spec = TableSpec(tuple(ColumnSpec(name) for name in names), read_groups(groups, names), named=False)
-    return spec, design
+    spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
+    return _read_rows(spec, design, y, sample_weight, offset, labels)
 
 
-def _column_spec(series: nw.Series[Any], name: str, factors: bool) -> ColumnSpec:
-    """Number or factor; anything else is refused in one sentence."""
-    dtype = series.dtype
-    text = isinstance(dtype, nw.Object) and any(isinstance(value, str) for value in series.to_list())
-    if not factors and (text or isinstance(dtype, nw.Categorical | nw.Enum | nw.String)):
-        raise InputError(
-            f"column {name!r} holds categories or text, and features are made of numbers; code it as numbers "
-            "(0 and 1, say) first, or drop it."
-        )
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        refuse_missing(series, name)
-        return ColumnSpec(name, levels_of(series))
-    if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
-        return ColumnSpec(name)
-    if dtype.is_temporal():
-        raise InputError(
-            f"column {name!r} holds dates or times; turn it into numbers, such as days since a start, or drop it."
-        )
-    if isinstance(dtype, nw.Object) and not text:
-        return ColumnSpec(name)
-    if isinstance(dtype, nw.String | nw.Object):
-        raise InputError(f"column {name!r} holds text; make it a categorical to enter as a factor, or drop it.")
-    raise InputError(f"column {name!r} holds neither numbers nor categories; convert it to numbers or drop it.")
-
-
-def levels_of(series: nw.Series[Any]) -> tuple[Any, ...]:
-    """Levels that occur, in the declared order where there is one, else sorted.
-
-    A level that is declared but does not occur would be a column of zeros, which bars the whole factor.
-    """
-    present = set(series.unique().to_list())
-    native = series.to_native()
-    if hasattr(native, "cat") and hasattr(native.cat, "categories"):
-        declared = native.cat.categories.tolist()
-    else:
-        declared = list(getattr(series.dtype, "categories", None) or sorted(present, key=_sort_key))
-    return tuple(level for level in declared if level in present)
-
-
-def _sort_key(level: Any) -> tuple[str, Any]:
-    return ("number" if isinstance(level, int | float) else type(level).__name__, level)
-
-
-def _numeric_column(series: nw.Series[Any], name: str) -> np.ndarray:
-    if isinstance(series.dtype, nw.String | nw.Categorical | nw.Enum) or series.dtype.is_temporal():
-        raise InputError(f"column {name!r} held numbers in the data of the fit; give numbers here too.")
-    refuse_missing(series, name)
-    try:
-        return np.asarray(series.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"column {name!r} holds values that are not numbers; convert it to numbers or drop it."
-        ) from None
-
-
-def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = None) -> np.ndarray:
-    """Numbers from an array-like, by scikit-learn's rules for arrays; text and NaN are refused by column."""
-    try:
-        given = np.asarray(table) if isinstance(table, list | tuple | np.ndarray) else np.empty((0, 0))
-        if given.dtype.kind in "US":
-            raise InputError("X holds text; give numbers, or a data frame with categorical columns for factors.")
-        if given.ndim != 2:
-            raise InputError(
-                f"X has {given.ndim} dimension(s), but a table has 2: Reshape your data with array.reshape(-1, 1) for "
-                "one column, or array.reshape(1, -1) for one row."
-            )
-        design = check_array(table, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=estimator)
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
-            raise
-        raise InputError(_text_in(table) or " ".join(str(error).split())) from None
-    refuse_not_finite(design, names or [f"x{j + 1}" for j in range(design.shape[1])])
-    return design
-
-
-def _text_in(table: Any) -> str:
-    """A sentence that names the first column of an object array with text in it; empty without one."""
-    if (array := np.asarray(table, dtype=object)).ndim == 2:
-        for j in range(array.shape[1]):
-            if any(isinstance(value, str) for value in array[:, j]):
-                return (
-                    f"column 'x{j + 1}' holds text; give numbers, or a data frame where it is a categorical "
-                    "to enter as a factor."
-                )
-    return ""
-
-
-def read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Groups of columns by name, each column in one of them at most."""
-    if groups is None:
-        return {}
-    if not isinstance(groups, Mapping):
-        raise InputError('groups must be a mapping of a name to columns, such as {"size": ["height", "weight"]}.')
-    taken: dict[str, str] = {}
-    read: dict[str, tuple[str, ...]] = {}
-    for group, members in groups.items():
-        if isinstance(members, str) or not len(members):
-            raise InputError(f"group {group!r} must be a list of at least one column.")
-        read[str(group)] = tuple(column_name(member, names, f"group {group!r}") for member in members)
-        for member in read[str(group)]:
-            if member in taken:
-                raise InputError(
-                    f"column {member!r} is listed twice in groups, in {taken[member]!r} and {group!r}; keep one."
-                )
-            taken[member] = str(group)
-    for group in read:
-        if group in names and taken.get(group) != group:
-            raise InputError(f"group {group!r} has the name of a column outside it; give the group another name.")
-    return read
-
-
-def column_name(column: str | int, names: Sequence[str], where: str) -> str:
-    """A column's name, from its name or its position."""
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if not 0 <= column < len(names):
-            raise InputError(f"{where} names column {column}, but X has {len(names)} columns (counting from 0).")
-        return names[int(column)]
-    if column not in names:
-        raise InputError(
-            f"{where} names column {column!r}, which X does not have; its columns are {', '.join(names[:8])}."
-        )
-    return str(column)
-
-
-def read_response(y: Any, rows: int) -> np.ndarray:
-    """The response as numbers, one for each row of X."""
-    values = _one_column(None if y is None else response_values(y), rows)
-    if values.dtype.kind in "USO" and any(isinstance(value, str) for value in values):
-        raise InputError("y holds text, and a regressor predicts numbers; use a classifier (--family binomial).")
-    if values.dtype.kind == "c":
-        raise InputError("Complex data not supported: y must be real numbers.")
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError("y holds values that are not numbers, and a regressor predicts numbers; convert it.") from None
-    _refuse_gaps(numbers)
-    return numbers
-
-
-def _one_column(values: np.ndarray | None, rows: int) -> np.ndarray:
-    """A response of one dimension with one value for each row."""
-    if values is None:
-        raise InputError("this estimator requires y to be passed, but the target y is None.")
-    if values.ndim == 2 and values.shape[1] == 1:
-        from sklearn.exceptions import DataConversionWarning
-
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; its one column is used.",
-            DataConversionWarning,
-            stacklevel=4,
-        )
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise InputError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
-    if len(values) != rows:
-        raise InputError(f"X has {rows} rows but y has {len(values)}; give one response for each row.")
-    return values
-
-
-def _refuse_gaps(numbers: np.ndarray) -> None:
-    if (bad := ~np.isfinite(numbers)).any():
-        row = int(np.argmax(bad))
-        what = "NaN" if np.isnan(numbers[row]) else "infinite (inf)"
-        raise InputError(f"y is {what} in row {row} (counting from 0); drop or impute such rows first.")
-
-
-def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere.
+def read_formula(
+    formula: str, data: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False
+) -> Table:
+    """Read what ``fit_formula`` was given.
 
     Parameters
     ----------
-    y : array or series
-        Labels: text, whole numbers, truth values, or categories.
-    weights : ndarray of shape (n,), optional
-        Case weights; the labels of rows of weight zero do not count.
-    rows : int
-        Rows of X.
+    formula : str
+        For instance ``"y ~ a + C(f) + a:b"``.
+    data : data frame
+        The table with its columns.
+    sample_weight, offset : array of shape (n,), optional
+        Case weights, and the known part of the linear predictor.
+    labels : bool
+        Whether the response is one of two classes.
     """
-    values = _plain_labels(_one_column(None if y is None else _label_values(y), rows))
-    used = values if weights is None else values[weights > 0]
-    if used.dtype.kind == "f" and (used != np.floor(used)).any():
-        raise InputError(
-            "y is continuous, and a classifier needs labels (Unknown label type: continuous); use a regressor, or "
-            "make classes of it first."
-        )
-    classes = np.unique(used)
-    shown = ", ".join(repr(label) for label in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")
-    if len(classes) == 1:
-        raise InputError(f"y has one class only, {shown}, so there is nothing to tell apart; give rows of another too.")
-    if len(classes) > 2:
-        raise InputError(
-            f"Only binary classification is supported, and y has {len(classes)} classes: {shown}; choose two of them, "
-            "or one against the rest."
-        )
-    return classes, (values == classes[1]).astype(np.float64)
+    spec, design, y = learn_formula(formula, data, labels)
+    return _read_rows(spec, design, y, sample_weight, offset, labels)
 
 
-def _label_values(y: Any) -> np.ndarray:
-    opened = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(opened, nw.Series):
-        labels = np.empty(len(opened), dtype=object)
-        labels[:] = opened.to_list()
-        return labels
-    return np.asarray(opened.to_numpy() if isinstance(opened, nw.DataFrame) else y)
-
-
-def _plain_labels(values: np.ndarray) -> np.ndarray:
-    """Labels as an array of one plain type, none of them missing; text stays an array of objects."""
-    if values.dtype.kind == "O":
-        missing = np.array([not isinstance(v, str) and str(v) in ("None", "nan", "<NA>", "NaT") for v in values], bool)
-        if missing.any():
-            raise InputError(
-                f"y is missing (NaN) in row {int(np.argmax(missing))} (counting from 0); drop such rows first."
-            )
-        kinds = {_kind_of(value) for value in values}
-        if len(kinds) > 1:
-            raise InputError(f"y mixes labels of the types {' and '.join(sorted(kinds))}; make them one type.")
-        if kinds <= {"text"}:
-            return values
-        values = np.array(values.tolist())
-    if values.dtype.kind not in "biufU":
-        raise InputError("y holds labels that are neither text nor numbers nor truth values; recode it first.")
-    if values.dtype.kind == "f":
-        _refuse_gaps(values)
-    return values
-
-
-def _kind_of(label: Any) -> str:
-    if isinstance(label, str):
-        return "text"
-    if isinstance(label, bool | np.bool_):
-        return "truth value"
-    return "number" if isinstance(label, int | float | np.number) else type(label).__name__
-
-
-def name_of(values: Any, default: str) -> str:
-    """The name of a series, where it has one that is text."""
-    name = getattr(nw.from_native(values, allow_series=True, pass_through=True), "name", None)
-    return name if isinstance(name, str) and name else default
-
-
-def response_values(y: Any) -> np.ndarray:
-    """A response or weights as an array, from whatever holds them; missing values become NaN."""
-    opened = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(opened, nw.Series):
-        numeric = opened.dtype.is_numeric() or isinstance(opened.dtype, nw.Boolean)
-        return np.asarray((opened.cast(nw.Float64()) if numeric else opened).to_numpy())
-    return np.asarray(opened.to_numpy() if isinstance(opened, nw.DataFrame) else y)
+def _read_rows(
+    spec: TableSpec | FormulaSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool
+) -> Table:
+    rows, classes = len(design), None
+    weights, known = read_weights(sample_weight, rows), read_offset(offset, rows)
+    if labels:
+        classes, response = read_labels(y, weights, rows)
+    else:
+        response = read_response(y, rows)
+        # Beside an offset that varies, a constant response says something: one event for each row, say.
+        if known is None or np.ptp(known) == 0.0:
+            check_varies(response, weights)
+    name = None if offset is None else name_of(offset, "offset")
+    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
+    return Table(spec, in_rows(design), response, weights, known, name_of(y, "y"), name, classes)

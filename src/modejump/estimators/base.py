@@ -1,31 +1,39 @@
-"""What the estimators share: prediction, tables of the posterior, storage, and what scikit-learn asks for."""
+"""What the estimators share: fit, prediction, tables of the posterior, storage, and what scikit-learn asks for."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
-from sklearn.utils import Tags
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.chunks import column, frames, refuse_offset
-from modejump.data.sources import is_source
-from modejump.data.tables import read_labels, read_response
-from modejump.estimators import options
-from modejump.estimators.job import Desk, Job
-from modejump.likelihoods.custom.own import Own
-from modejump.likelihoods.families import Family
+from modejump.core.errors import InputError, warn_user
+from modejump.data.coding import TableSpec, is_frame
+from modejump.data.formulas import FormulaSpec
+from modejump.data.response import read_offset
+from modejump.data.rows import as_if_writable
+from modejump.data.sources import is_source, open_rows, open_source
+from modejump.data.tables import Table, read_table
+from modejump.estimators import equations
+from modejump.estimators.docs import documented
+from modejump.estimators.options import Options, count_workers, read_always_in
+from modejump.estimators.prepare import Chunks, prepare
+from modejump.features.nonlinear.expression import Feature
+from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import NewRows
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.problem.problem import Problem
+from modejump.runtime.context import Context, open_context
+from modejump.samplers.budget import Budget
+from modejump.samplers.sample import sample
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -38,65 +46,158 @@ MODELS_SHOWN = 1000
 class PosteriorEstimator(BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
-    A subclass sets ``table_``, ``seed_`` and ``posterior_`` by :meth:`_keep`, and says how the rows of a table
-    become the columns of its problem (:meth:`_new_rows`).
+    A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
     """
 
-    # A run in a directory puts its own in the place of this one for the time of a fit.
-    _desk: Desk = Desk()
+    coef_prior: Any
+    model_prior: Any
+    algorithm: str
+    chains: int | None
+    budget: Budget | None
+    n_jobs: int | None
+    random_state: Any
+    progress: Any
+    sampler: Any
+    always_in: Sequence[str | int] = ()
     posterior_: Posterior
-    table_: Any
+    table_: TableSpec | FormulaSpec
     seed_: int
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: np.ndarray
     offset_: str | None
+    _options: Options
 
-    def _keep(self, job: Job, posterior: Posterior, stacklevel: int) -> None:
-        """Keep the outcome of a fit, and warn where there is doubt: in the line of the user's that called it."""
-        self.table_ = job.spec
-        self.seed_ = job.seed
+    # --- fit ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Compute the posterior over the models.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, columns), or source of chunks
+            Covariates. In selection among the columns of a frame, categorical ones are factors: blocks of treatment
+            contrasts; a search for laws takes numbers only. Rows beyond memory come from a source such as
+            ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+        y : array of shape (n,), or str
+            Response; of a source, the name of its column.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
+        offset : array of shape (n,), optional
+            Known part of the linear predictor, such as the logarithm of the exposure for counts; not for a Gaussian
+            response, where it can be subtracted from y.
+        """
+        return self._fit_here(*self._read(X, y, sample_weight, offset))
+
+    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
+        """The rows and the options of a fit; the names of the columns are learnt."""
+        options = Options.read(self)
+        groups, laws = options.groups, options.space is not None
+        options.family.check_rows(None, offset)
+        if is_source(X):
+            if not options.family.conjugate:
+                raise InputError(
+                    "rows that are read in chunks need family 'gaussian'; for other families read the table, or a "
+                    "sample of its rows, into memory."
+                )
+            rows = open_rows(X, y, sample_weight, count_workers(options.n_jobs))
+            chunks = Chunks(TableSpec.of_numbers(rows.covariates, groups), rows)
+            self._learn_names(rows.covariates)
+            return chunks, self._with_terms(chunks.spec, options)
+        table = read_table(
+            X,
+            y,
+            sample_weight,
+            offset,
+            groups=groups,
+            factors=not laws,
+            labels=options.family.response == "class",
+            estimator=self,
+        )
+        check_names(self, X, reset=True)
+        return self._checked(table, options)
+
+    def _checked(self, table: Table, options: Options) -> tuple[Table, Options]:
+        """Rows whose response the family can have, equal ones merged."""
+        if table.classes is None:
+            options.family.check(table.used)
+        options = self._with_terms(table.spec, options)
+        return (table if options.family.custom else table.merged()), options
+
+    def _with_terms(self, spec: TableSpec | FormulaSpec, options: Options) -> Options:
+        """The options with the names of the terms that are always in."""
+        columns = spec.variables if isinstance(spec, TableSpec) else []
+        return dataclasses.replace(options, always_in=read_always_in(self.always_in, list(spec.terms), columns))
+
+    def _fit_here(self, table: Table | Chunks, options: Options) -> Self:
+        """Fit without a directory."""
+        with open_context(self.progress, count_workers(options.n_jobs)) as context:
+            return self._fit(table, options, context)
+
+    def _fit(self, table: Table | Chunks, options: Options, context: Context) -> Self:
+        """The way of every fit: prepare, sample, and what the result says."""
+        problem, plan = prepare(table, options)
+        result = sample(problem, plan, context)
+        return self._keep(table, options, Posterior(problem, result))
+
+    def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
+        """Keep the outcome of a fit, and warn where there is doubt."""
+        self.table_, self.offset_, self.seed_ = table.spec, table.offset_name, options.seed
+        self._options = options
         self.posterior_ = posterior
+        if table.classes is not None:
+            self.classes_ = table.classes
         doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
         for text in (*doubts, *posterior.result.notes):
-            warnings.warn(text, ModejumpWarning, stacklevel=stacklevel)
+            warn_user(text)
+        return self
 
-    def _read_family(self) -> Family:
-        """The family and link of the response, from the options."""
+    def _learn_names(self, names: Sequence[str]) -> None:
+        """What scikit-learn asks of a fitted estimator."""
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle; kernels are compiled for arrays that can be written to, and joblib may map others from a file."""
+        super().__setstate__(state)
+        if "posterior_" in state:
+            old, result = self.posterior_.problem, self.posterior_.result
+            problem = dataclasses.replace(old, data=_writable(old.data), base_coef=_writable(old.base_coef))
+            if result.laws is not None:
+                result = dataclasses.replace(result, laws=dataclasses.replace(result.laws, problem=problem))
+            self.posterior_ = dataclasses.replace(self.posterior_, problem=problem, result=result)
+
+    # --- prediction -----------------------------------------------------------------------------------------------
+
+    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray | None]:
+        """Columns of new rows: those of the candidates, in the problem's order, and those of terms always in."""
         raise NotImplementedError
 
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        """The response as numbers that its family can have; a classifier learns its labels."""
-        raise NotImplementedError
-
-    def _do(self, job: Job) -> Self:
-        """Do the work of a fit, and keep its outcome."""
-        raise NotImplementedError
-
-    def _new_rows(self, X: Any, kind: str, offset: Any = None) -> NewRows:
-        raise NotImplementedError
-
-    def _new_offset(self, offset: Any, rows: int) -> np.ndarray | None:
-        """The offset of new rows, which must have one where those of the fit had."""
+    def _new_rows(self, X: Any, kind: str, offset: Any) -> NewRows:
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
-        return options.read_offset(offset, self.problem_.family, rows)
+        self.problem_.family.check_rows(None, offset)
+        checked, frame = isinstance(self.table_, TableSpec), is_frame(X)
+        if checked and frame:
+            check_names(self, X, reset=False)
+        design = self.table_.apply(X)
+        if checked and not frame:
+            check_names(self, X, reset=False)
+        return new_rows(self.problem_, *self._columns(design, kind), offset=read_offset(offset, len(design)))
 
-    def _response_words(self) -> str:
-        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        family = self.problem_.family
-        if isinstance(family, Own):
-            return f"any, under {family!r}"
-        return "" if family.name == "gaussian" else f"{family.name}, {family.link} link"
+    def _frames(self, source: Any, offset: Any) -> Iterator[pd.DataFrame]:
+        """Chunks of new rows."""
+        if offset is not None:
+            raise InputError("an offset does not go with rows that are read in chunks; predict tables in memory.")
+        return open_source(source).frames(self.table_.variables)
 
-    def _mean(self, X: Any, kind: str, offset: Any = None) -> np.ndarray:
+    def _mean(self, X: Any, kind: str, offset: Any) -> np.ndarray:
         """Predictive mean of the response."""
         if is_source(X):
-            refuse_offset(offset)
-            return np.concatenate([self._mean(part, kind) for part in frames(X, self.table_.variables)])
+            return np.concatenate([self._mean(part, kind, None) for part in self._frames(X, offset)])
         return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
 
-    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any = None) -> pd.DataFrame:
+    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any) -> pd.DataFrame:
         """Columns ``mean``, ``lower`` and ``upper``."""
         try:
             level = float(interval)
@@ -105,30 +206,23 @@ class PosteriorEstimator(BaseEstimator):
         if not 0.0 < level < 1.0:
             raise InputError(f"interval must lie between 0 and 1, such as 0.9; got {interval!r}.")
         if is_source(X):
-            refuse_offset(offset)
-            parts = [self._mean_and_interval(part, level, kind) for part in frames(X, self.table_.variables)]
+            parts = [self._mean_and_interval(part, level, kind, None) for part in self._frames(X, offset)]
             return pd.concat(parts, ignore_index=True)
-        predictor = self._fitted.predictor(kind)
-        new = self._new_rows(X, kind, offset)
+        predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
         index = X.index if isinstance(X, pd.DataFrame) else None
         return pd.DataFrame({"mean": predictor.mean(new), "lower": lower, "upper": upper}, index=index)
 
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
+    # --- what the posterior says ----------------------------------------------------------------------------------
 
-        Parameters
-        ----------
-        features, models : int
-            How many of each to list.
-        """
-        from modejump.estimators.summary import summarise
-
-        return summarise(self._fitted, features, models, response=self._response_words())
+    @property
+    def _fitted(self) -> Posterior:
+        check_is_fitted(self, "posterior_")
+        return self.posterior_
 
     @property
     def inclusion_(self) -> pd.DataFrame:
-        """Inclusion probability of each term, best first."""
+        """Inclusion probability of each term or law, best first."""
         return self._fitted.inclusion
 
     @property
@@ -138,7 +232,7 @@ class PosteriorEstimator(BaseEstimator):
 
     @property
     def problem_(self) -> Problem:
-        """The data and priors as the samplers see them."""
+        """Data and priors as the samplers see them."""
         return self._fitted.problem
 
     @property
@@ -146,47 +240,109 @@ class PosteriorEstimator(BaseEstimator):
         """What can be said about convergence."""
         return self._fitted.verdict
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Unpickle; arrays that joblib maps from a file are copied, because the kernels are compiled for own ones."""
-        super().__setstate__(state)
-        if "posterior_" in state:
-            old = self.posterior_
-            problem = dataclasses.replace(
-                old.problem, data=_own_arrays(old.problem.data), base_coef=_own_arrays(old.problem.base_coef)
-            )
-            self.posterior_ = Posterior(problem, old.result, old.kept, old.identity)
-
-    @property
-    def _fitted(self) -> Posterior:
-        check_is_fitted(self, "posterior_")
-        return self.posterior_
-
     def best_model(self) -> tuple[str, ...]:
-        """Terms of the model of highest posterior probability; those always in are understood."""
+        """Terms of the model of highest posterior probability; those always in are left out."""
         return self._fitted.best_model()
 
     def median_model(self) -> tuple[str, ...]:
-        """Terms with inclusion probability of at least one half; those always in are understood."""
+        """Terms with inclusion probability of at least one half; those always in are left out."""
         return self._fitted.median_model()
 
-    def summary(self, features: int = 20, models: int = 5) -> str:
-        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
+    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+        """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
+
+        The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most
+        priors, so only differences between models have a meaning.
 
         Parameters
         ----------
-        features, models : int
-            How many of each to list.
+        features : sequence of str or Feature
+            Terms of the model; those always in may be left out. Features need not be among those that a search found,
+            unless the model was read from a file, which holds no data.
+        """
+        return self._fitted.log_marginal_likelihood(features)
+
+    @documented()
+    def coefficients(self, kind: str = "bma") -> pd.DataFrame:
+        """Posterior mean and standard deviation of every coefficient, on the original scale of its column.
+
+        {parameters}
+
+        Returns
+        -------
+        DataFrame
+            The intercept, then one row for each design column or law, with ``mean``, ``sd``, ``conditional_mean`` and
+            ``conditional_sd`` (given that it is in the model) and the ``probability`` that it is.
+        """
+        return self._coefficient_table(kind)
+
+    def _coefficient_table(self, kind: str) -> pd.DataFrame:
+        raise NotImplementedError
+
+    def _equation(self, kind: str) -> tuple[float, np.ndarray]:
+        """Intercept and coefficients for one kind of prediction."""
+        mean = self.coefficients(kind)["mean"].to_numpy()
+        return (float(mean[0]), mean[1:]) if self.problem_.intercept else (0.0, mean)
+
+    def _symbols(self, form: str, digits: int = 4) -> list[Any]:
+        """What the coefficients belong to: "text", "latex" or "sympy"."""
+        raise NotImplementedError
+
+    @documented()
+    def to_latex(self, kind: str = "best", digits: int = 4) -> str:
+        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
+
+        {parameters}
+        """
+        left = self._fitted.problem.family.latex(equations.hat(getattr(self, "target_", "y")))
+        symbols = self._symbols("latex", digits)
+        return f"{left} = {equations.latex_sum(*self._equation(kind), symbols, digits)}"
+
+    @documented()
+    def to_sympy(self, kind: str = "best") -> Any:
+        """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
+
+        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
+        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
+        and not equal to it.
+
+        {parameters}
+        """
+        check_is_fitted(self, "posterior_")
+        return equations.sympy_sum(*self._equation(kind), self._symbols("sympy"))
+
+    def to_arviz(self) -> Any:
+        """The chains as an ArviZ object; needs ArviZ and a sampled posterior.
+
+        The group ``posterior`` holds ``inclusion`` with dimensions chain, draw and feature: one draw is one batch of
+        steps, its value the share of the batch during which the term was in.
+        """
+        return self._fitted.to_arviz()
+
+    def _response_words(self) -> str:
+        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
+        return self.problem_.family.words()
+
+    @documented()
+    def page(self, features: int = 20, models: int = 5) -> Summary:
+        """What ``summary`` prints, as data.
+
+        {parameters}
+        """
+        from modejump.estimators.summary import summarise
+
+        return summarise(self._fitted, features, models, response=self._response_words())
+
+    @documented()
+    def summary(self, features: int = 20, models: int = 5) -> str:
+        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
+
+        {parameters}
         """
         return self.page(features, models).text()
 
-    def to_arviz(self) -> Any:
-        """The chains as an ArviZ object; needs ArviZ and a sampled posterior."""
-        return self._fitted.to_arviz()
-
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fitted model into a directory, without pickle and without the data.
-
-        ``modejump.load`` reads it.
+        """Write the fitted model into a directory, without pickle and without the data; ``modejump.load`` reads it.
 
         Parameters
         ----------
@@ -202,36 +358,16 @@ class PosteriorEstimator(BaseEstimator):
 class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     """A posterior that predicts numbers: measurements, counts, or positive amounts."""
 
-    family: str | Own
+    family: str | Family
     link: str | None
 
-    def _read_family(self) -> Family:
-        return options.read_family(self.family, self.link)
-
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        response = read_response(y, rows)
-        if offset is None or np.ptp(offset) == 0.0:
-            options.check_varies(response, weights)
-        # Rows of weight zero do not count, whatever their response; the others keep their places for the sentence.
-        used = response if weights is None else np.where(weights > 0, response, response[np.argmax(weights)])
-        self._read_family().check(used)
-        return response
-
+    @documented()
     def predict(
         self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
     ) -> np.ndarray | pd.DataFrame:
         """Predict new observations.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central prediction interval for new observations, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
+        {parameters}
 
         Returns
         -------
@@ -243,82 +379,51 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
             return self._mean(X, kind, offset)
         return self._mean_and_interval(X, interval, kind, offset)
 
+    @documented()
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the deviance that the predictions explain: R squared for a Gaussian response.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        y : array of shape (rows,)
-            Response.
-        sample_weight : array of shape (rows,), optional
-            Case weights.
-        offset : array of shape (rows,), optional
-            Offset of the rows; needed where the fit had one.
+        {parameters}
         """
-        return self._explained(self._mean(X, "bma", offset), X, y, sample_weight)
-
-    def _explained(self, mean: np.ndarray, X: Any, y: Any, sample_weight: Any) -> float:
+        mean = self._mean(X, "bma", offset)
         if is_source(X):
-            y, sample_weight = column(X, y), None if sample_weight is None else column(X, sample_weight)
-        power = {"poisson": 1, "gamma": 2}.get(self.problem_.family.name)
-        if power is None:
-            return float(r2_score(y, mean, sample_weight=sample_weight))
-        return float(d2_tweedie_score(y, mean, sample_weight=sample_weight, power=power))
+            source = open_source(X)
+            y, sample_weight = source.column(y), None if sample_weight is None else source.column(sample_weight)
+        check_consistent_length(y, mean, sample_weight)
+        weights = None if sample_weight is None else column_or_1d(sample_weight)
+        return self.problem_.family.explained(np.asarray(column_or_1d(y), dtype=np.float64), mean, weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        tags.target_tags.positive_only = getattr(FAMILIES.get(str(self.family)), "response", "") in ("count", "amount")
         return tags
 
 
 class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
     """A posterior that predicts which of two classes a row belongs to."""
 
-    link: str
+    link: str | None
     classes_: np.ndarray
-
-    def _read_family(self) -> Family:
-        return options.read_link(self.link)
-
-    def _read_y(self, y: Any, weights: np.ndarray | None, offset: np.ndarray | None, rows: int) -> np.ndarray:
-        self.classes_, response = read_labels(y, weights, rows)
-        return response
 
     def _response_words(self) -> str:
         other, event = self.classes_.tolist()
         return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
 
+    @documented()
     def predict(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
-        """Predict the class of new rows: the likelier one.
+        """Predict the more probable class of new rows.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
+        {parameters}
         """
-        return self._labels(self._mean(X, kind, offset))
+        return self.classes_[(self._mean(X, kind, offset) > 0.5).astype(np.int64)]
 
+    @documented()
     def predict_proba(
         self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
     ) -> np.ndarray | pd.DataFrame:
         """Predict the probabilities of the classes.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        interval : float, optional
-            Level of a central credible interval of the probability, such as 0.9.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
+        {parameters}
 
         Returns
         -------
@@ -326,43 +431,27 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
             and ``upper`` for the second class.
         """
-        if interval is None:
-            return two_columns(self._mean(X, kind, offset))
-        return self._mean_and_interval(X, interval, kind, offset)
+        if interval is not None:
+            return self._mean_and_interval(X, interval, kind, offset)
+        probability = self._mean(X, kind, offset)
+        return np.column_stack([1.0 - probability, probability])
 
+    @documented()
     def predict_log_proba(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
         """Logarithms of the probabilities of the classes, in the order of ``classes_``.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        kind : str
-            "bma" averages over the models, "best" and "median" use the best and the median probability model.
-        offset : array of shape (rows,), optional
-            Offset of the new rows; needed where the fit had one.
+        {parameters}
         """
         with np.errstate(divide="ignore"):
-            return np.log(two_columns(self._mean(X, kind, offset)))
+            return np.log(np.asarray(self.predict_proba(X, kind=kind, offset=offset)))
 
+    @documented()
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of rows whose class is predicted.
 
-        Parameters
-        ----------
-        X : data frame or array of shape (rows, columns)
-            Covariates, as at fit.
-        y : array of shape (rows,)
-            Labels.
-        sample_weight : array of shape (rows,), optional
-            Case weights.
-        offset : array of shape (rows,), optional
-            Offset of the rows; needed where the fit had one.
+        {parameters}
         """
-        return float(accuracy_score(y, self._labels(self._mean(X, "bma", offset)), sample_weight=sample_weight))
-
-    def _labels(self, probability: np.ndarray) -> np.ndarray:
-        return self.classes_[(probability > 0.5).astype(np.int64)]
+        return float(accuracy_score(y, self.predict(X, offset=offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -370,12 +459,7 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         return tags
 
 
-def two_columns(probability: np.ndarray) -> np.ndarray:
-    """Probabilities of both classes from those of the second."""
-    return np.column_stack([1.0 - probability, probability])
-
-
-def checked_names(estimator: Any, X: Any, *, reset: bool) -> None:
+def check_names(estimator: Any, X: Any, *, reset: bool) -> None:
     """scikit-learn's check of the names and the number of columns."""
     try:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -383,10 +467,10 @@ def checked_names(estimator: Any, X: Any, *, reset: bool) -> None:
         raise InputError(str(error)) from None
 
 
-def _own_arrays(value: Any) -> Any:
-    """The same (nested) record with read-only arrays replaced by copies."""
+def _writable(value: Any) -> Any:
+    """The same (nested) record with arrays that can be written to."""
     if isinstance(value, np.ndarray):
-        return value if value.flags.writeable else np.array(value)
+        return as_if_writable(value)
     if isinstance(value, tuple):
-        return type(value)(*(_own_arrays(part) for part in value))
+        return type(value)(*(_writable(part) for part in value))
     return value

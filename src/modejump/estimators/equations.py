@@ -1,92 +1,29 @@
-"""Prediction equations as LaTeX and SymPy."""
+"""Prediction equations as text, LaTeX and SymPy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from modejump.core.errors import InputError
+from modejump.features.nonlinear.builtin import import_sympy
 from modejump.features.nonlinear.printing import escape_latex, latex_number
-from modejump.likelihoods.families import Family
-
-# What stands before the mean in a linear predictor; the inverse link has it below a line instead.
-_LATEX_LINKS = {
-    "logit": r"\operatorname{logit} ",
-    "probit": r"\Phi^{-1} ",
-    "cloglog": r"\operatorname{cloglog} ",
-    "log": r"\log ",
-}
 
 
-def mean_latex(family: Family, mean: str) -> str:
-    r"""The left side of an equation for the linear predictor.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    mean : str
-        The mean, in LaTeX.
-
-    Examples
-    --------
-    >>> print(mean_latex(Family("poisson", "log"), r"\hat{y}"))
-    \log \hat{y}
-    """
-    return rf"1 / {mean}" if family.link == "inverse" else _LATEX_LINKS.get(family.link, "") + mean
-
-
-def mean_text(family: Family, response: str) -> str:
-    """The same as plain text.
-
-    Parameters
-    ----------
-    family : Family
-        Family and link of the response.
-    response : str
-        Its name, or for classes the event.
-
-    Examples
-    --------
-    >>> mean_text(Family("gamma", "inverse"), "y"), mean_text(Family("binomial", "probit"), "y = 1")
-    ('1/E(y)', 'probit P(y = 1)')
-    """
-    if family.name == "gaussian":
-        return response
-    mean = f"P({response})" if family.name == "binomial" else f"E({response})"
-    return f"1/{mean}" if family.link == "inverse" else f"{family.link} {mean}"
-
-
-def latex(intercept: float, coef: np.ndarray, names: Sequence[str], digits: int = 4, left: str = r"\hat{y}") -> str:
-    r"""The equation of a linear prediction, columns with coefficient zero left out.
-
-    Parameters
-    ----------
-    intercept : float
-        Constant term.
-    coef : ndarray
-        Coefficient of each column.
-    names : sequence of str
-        Names of the columns.
-    digits : int
-        Significant digits.
-    left : str
-        What the equation is for.
-
-    Examples
-    --------
-    >>> print(latex(1.5, np.array([0.25, 0.0, -3e-7]), ["a", "b", "x_1"]))
-    \hat{y} = 1.5 + 0.25\,\mathrm{a} - 3 \times 10^{-7}\,\mathrm{x\_1}
-    """
-    symbols = [rf"\mathrm{{{escape_latex(n)}}}" for n in names]
-    return rf"{left} = {latex_sum(intercept, coef, symbols, digits)}"
+def hat(name: str) -> str:
+    """The predicted response in LaTeX."""
+    return r"\hat{y}" if name == "y" else rf"\widehat{{\mathrm{{{escape_latex(name)}}}}}"
 
 
 def latex_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits: int = 4) -> str:
-    """A constant and multiples of symbols, those with coefficient zero left out."""
+    r"""A constant and multiples of symbols, those with coefficient zero left out.
+
+    Examples
+    --------
+    >>> print(latex_sum(1.5, np.array([0.25, 0.0, -3e-7]), ["a", "b", "c"]))
+    1.5 + 0.25\,a - 3 \times 10^{-7}\,c
+    """
     products = [(c, rf"{latex_number(abs(c), digits)}\,{s}") for c, s in zip(coef.tolist(), symbols, strict=True)]
     return _signed(intercept, latex_number(abs(intercept), digits), products)
 
@@ -112,11 +49,8 @@ def _signed(intercept: float, constant: str, products: Sequence[tuple[float, str
     return text
 
 
-def sympy_expression(intercept: float, coef: np.ndarray, names: Sequence[str]) -> Any:
-    """The same equation as a SymPy expression, with one symbol for each column."""
-    try:
-        sympy = import_module("sympy")
-    except ImportError:
-        raise InputError("to_sympy needs SymPy, which is not installed; run: pip install 'modejump[sympy]'.") from None
-    terms = [sympy.Float(c) * sympy.Symbol(n) for c, n in zip(coef.tolist(), names, strict=True) if c != 0.0]
+def sympy_sum(intercept: float, coef: np.ndarray, symbols: Sequence[Any]) -> Any:
+    """The same as a SymPy expression."""
+    sympy = import_sympy()
+    terms = [sympy.Float(c) * s for c, s in zip(coef.tolist(), symbols, strict=True) if c != 0.0]
     return sympy.Add(sympy.Float(intercept), *terms)

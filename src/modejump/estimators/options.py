@@ -1,36 +1,169 @@
-"""Reading the options that estimators share: every option is honoured or refused in one sentence."""
+"""Options of the estimators, read once: every option is honoured or refused in one sentence."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from modejump.core.errors import InputError, ModejumpWarning
-from modejump.data.tables import column_name, response_values
+from modejump.core.errors import InputError
+from modejump.data.coding import column_name
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
-from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.custom.own import Own, StoredLikelihood
-from modejump.likelihoods.families import LINKS, Family, resolve_family
+from modejump.likelihoods import FAMILIES, Family, resolve_family
+from modejump.likelihoods.custom.own import StoredLikelihood
+from modejump.priors.coefficients import CoefPrior, coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.models import model_prior_from_dict, resolve_model_prior
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import MAX_TERMS
+from modejump.samplers.settings import Sampler
 
-ALGORITHMS = ("auto", "enumerate", "mjmcmc")
-# These search among nonlinear features, of which a list of given covariates has none.
-_NONLINEAR = ("gmjmcmc", "rgmjmcmc")
-# Up to so many terms "auto" enumerates: about a second of work, and an exact answer.
-AUTO_TERMS = 20
-# The same for models that are fitted to rows: about ten seconds for so many models times rows.
-AUTO_FITS = 5e7
-# The same for models that a Python function scores: nobody knows how long it takes.
-AUTO_SCORED = 12
+SELECTION = ("auto", "enumerate", "mjmcmc")
+SEARCH = ("auto", "rgmjmcmc", "gmjmcmc")
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What an estimator was asked for.
+
+    Attributes
+    ----------
+    family, link : Family, str
+        Family of the response with its link, and the link as it was given.
+    coef_prior, model_prior : prior objects
+        The priors.
+    algorithm : str
+        The algorithm, or "auto".
+    chains, n_jobs : int, optional
+        Chains and workers, as they were given.
+    budget : Budget, optional
+        How long to run.
+    seed : int
+        Entropy of the random streams.
+    settings : Sampler
+        Weights of moves and kernels.
+    always_in : tuple of str
+        Terms that are in every model.
+    groups : mapping, optional
+        Columns that are one term.
+    transforms : tuple of Transform
+        G.
+    space : Space, optional
+        Limits of the feature space; None for selection among given terms.
+    """
+
+    family: Family
+    link: str | None
+    coef_prior: CoefPrior
+    model_prior: Any
+    algorithm: str
+    chains: int | None
+    n_jobs: int | None
+    budget: Budget | None
+    seed: int
+    settings: Sampler
+    always_in: tuple[str, ...] = ()
+    groups: Mapping[str, Sequence[str | int]] | None = None
+    transforms: tuple[Transform, ...] = ()
+    space: Space | None = None
+
+    @classmethod
+    def read(cls, estimator: Any) -> Options:
+        """The options of an estimator, from its parameters."""
+        given = estimator.get_params(deep=False)
+        count_workers(given["n_jobs"])
+        common = {
+            "family": read_family(given["family"] if "family" in given else None, given["link"]),
+            "link": given["link"],
+            "coef_prior": resolve_coef_prior(given["coef_prior"]),
+            "chains": _read_chains(given["chains"]),
+            "n_jobs": given["n_jobs"],
+            "budget": _read_budget(given["budget"]),
+            "seed": draw_seed(given["random_state"]),
+            "settings": Sampler.resolve(given["sampler"]),
+        }
+        if "space" not in given:
+            algorithm = _read_algorithm(given["algorithm"], SELECTION)
+            prior = resolve_model_prior(given["model_prior"])
+            return cls(model_prior=prior, algorithm=algorithm, groups=given["groups"], **common)
+        return cls(
+            model_prior=_read_complexity_prior(given["model_prior"]),
+            algorithm=_read_algorithm(given["algorithm"], SEARCH),
+            transforms=_read_transforms(given["transforms"]),
+            space=_read_space(given["space"]),
+            **common,
+        )
+
+    def params(self, classes: bool) -> dict[str, Any]:
+        """Parameters of an estimator with these options; a classifier has no choice of the family."""
+        shared = {
+            "link": self.link,
+            "coef_prior": self.coef_prior,
+            "model_prior": self.model_prior,
+            "algorithm": self.algorithm,
+            "chains": self.chains,
+            "n_jobs": self.n_jobs,
+            "budget": self.budget,
+            "random_state": self.seed,
+            "sampler": None if self.settings == Sampler() else self.settings,
+        }
+        shared |= {} if classes else {"family": self.family if self.family.custom else self.family.name}
+        if self.space is None:
+            return shared | {"always_in": self.always_in, "groups": self.groups}
+        return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options as JSON holds them; files hold no functions, so transforms and likelihoods are names."""
+        return {
+            "family": repr(self.family) if self.family.custom else self.family.name,
+            "link": self.link,
+            "coef_prior": self.coef_prior.to_dict(),
+            "model_prior": self.model_prior.to_dict(),
+            "algorithm": self.algorithm,
+            "chains": None if self.chains is None else int(self.chains),
+            "n_jobs": None if self.n_jobs is None else int(self.n_jobs),
+            "budget": None if self.budget is None else dataclasses.asdict(self.budget),
+            "seed": int(self.seed),
+            "sampler": dataclasses.asdict(self.settings),
+            "always_in": list(self.always_in),
+            "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
+            "transforms": [t.name for t in self.transforms],
+            "space": None if self.space is None else dataclasses.asdict(self.space),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], family: Family | None = None) -> Options:
+        """Options from what ``to_dict`` returned, and the family where it is one of the user's own."""
+        missing = [name for name in stored["transforms"] if name not in transforms]
+        if missing:
+            raise InputError(
+                f"the saved model uses the transform {missing[0]!r}, which modejump.transforms does not have; add it "
+                "before loading."
+            )
+        prior, space = stored["model_prior"], stored["space"]
+        complexity = space is not None
+        return cls(
+            family=family or resolve_family(stored["family"], stored["link"]),
+            link=stored["link"],
+            coef_prior=coef_prior_from_dict(stored["coef_prior"]),
+            model_prior=ComplexityPrior(prior["a"], prior["spelling"]) if complexity else model_prior_from_dict(prior),
+            algorithm=str(stored["algorithm"]),
+            chains=stored["chains"],
+            n_jobs=stored["n_jobs"],
+            budget=None if stored["budget"] is None else Budget(**stored["budget"]),
+            seed=int(stored["seed"]),
+            settings=Sampler(**stored["sampler"]),
+            always_in=tuple(stored["always_in"]),
+            groups=stored["groups"],
+            transforms=tuple(transforms[name] for name in stored["transforms"]),
+            space=Space(**space) if complexity else None,
+        )
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -38,134 +171,52 @@ def name_some(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
 
 
+def is_whole(value: Any) -> bool:
+    """Whether something is a whole number."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def read_family(family: Any, link: Any) -> Family:
-    """The family of a regressor's response, with its link; or a likelihood of the user's own, which has none."""
-    if isinstance(family, StoredLikelihood):
-        raise InputError(
-            f"the model was read from a file, which holds no functions; set family to the likelihood, {family!r}, "
-            "before fitting again."
-        )
-    if isinstance(family, Own):
-        if link is not None:
-            raise InputError(
-                f"link {link!r} does not go with a likelihood of your own, which has none; leave link out."
-            )
-        return family
-    if family == "binomial":
-        raise InputError(
-            "family 'binomial' is for classes, and this estimator predicts numbers; use BGLMClassifier or "
-            "BGNLMClassifier."
-        )
-    if not isinstance(family, str) or family not in LINKS:
-        names = ", ".join(repr(name) for name in LINKS if name != "binomial")
-        raise InputError(
-            f"family {family!r} does not exist; choose one of {names}, or give an OwnLikelihood or a BatchLikelihood."
-        )
-    return resolve_family(family, _checked_link(link))
-
-
-def read_link(link: Any) -> Family:
-    """The family of a classifier's response, with its link."""
-    return resolve_family("binomial", _checked_link(link))
-
-
-def _checked_link(link: Any) -> str | None:
+    """The family of the response with its link, that of classes for None; or a likelihood of the user's own."""
     if link is not None and not isinstance(link, str):
         raise InputError(f"link must be a name such as 'log'; got {link!r}.")
-    return link
-
-
-def read_offset(offset: Any, family: Family, rows: int) -> np.ndarray | None:
-    """The known part of the linear predictor as numbers, one for each row of X."""
-    if offset is None:
-        return None
-    if family.name == "gaussian":
-        raise InputError("an offset is for families other than gaussian; take it from y instead.")
-    values = response_values(offset)
-    if values.shape != (rows,):
-        raise InputError(f"offset has shape {values.shape} but X has {rows} rows; give one number for each row.")
-    numbers = _real_numbers(values, "offset")
-    if not np.isfinite(numbers).all():
-        row = int(np.argmax(~np.isfinite(numbers)))
-        raise InputError(f"offset is NaN or infinite in row {row} (counting from 0); give finite numbers.")
-    return numbers
-
-
-def _real_numbers(values: np.ndarray, what: str) -> np.ndarray:
-    """Offsets or weights as floats."""
-    try:
-        if values.dtype.kind == "c":
-            raise TypeError
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
-
-
-def rows_fitted(family: Family, rows: int) -> int:
-    """Rows that a model is fitted to, or that its evaluation costs as much as.
-
-    Parameters
-    ----------
-    family : Family
-        Family of the response.
-    rows : int
-        Rows of the table.
-    """
-    if isinstance(family, BatchLikelihood):
-        return int(AUTO_FITS / 2**AUTO_SCORED)
-    return 0 if family.name == "gaussian" else rows
-
-
-def choose_algorithm(algorithm: Any, terms: int, budget: Any, rows: int = 0) -> str:
-    """The algorithm to run on a problem of so many terms.
-
-    Parameters
-    ----------
-    algorithm : str
-        As given to the estimator.
-    terms : int
-        Number of terms that may enter or leave.
-    budget : Budget or None
-        As given to the estimator; enumeration has no use for one.
-    rows : int
-        Rows that each model is fitted to; 0 for Gaussian responses, whose models cost the same for any number.
-    """
-    if algorithm in _NONLINEAR:
+    classes = [name for name, known in FAMILIES.items() if known.response == "class"]
+    if family is None:
+        return resolve_family(classes[0], link)
+    if isinstance(family, StoredLikelihood):
         raise InputError(
-            f"algorithm {algorithm!r} searches among nonlinear features, which this estimator does not have; "
-            "use 'auto', 'enumerate' or 'mjmcmc', or BGNLMRegressor or BGNLMClassifier."
+            f"the model was read from a file, which holds no functions; set family to the likelihood {family!r} before "
+            "fitting again."
         )
-    if algorithm not in ALGORITHMS:
-        close = difflib.get_close_matches(str(algorithm), ALGORITHMS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(repr, ALGORITHMS))}."
-        raise InputError(f"algorithm {algorithm!r} does not exist; {hint}")
-    if algorithm == "auto":
-        return "enumerate" if terms <= AUTO_TERMS and rows * 2.0**terms <= AUTO_FITS else "mjmcmc"
-    if algorithm == "enumerate":
-        if terms > MAX_TERMS:
-            raise InputError(
-                f"enumeration is offered up to {MAX_TERMS} terms and the data have {terms}; use algorithm='mjmcmc'."
-            )
-        if budget is not None:
-            raise InputError(
-                "a budget is for sampling, and algorithm='enumerate' evaluates every model once; leave the budget out."
-            )
-    return str(algorithm)
+    if isinstance(family, Family) and family.custom:
+        if link is not None:
+            raise InputError("a likelihood of your own has no link; leave link out.")
+        return family
+    if family in classes:
+        raise InputError(f"family {family!r} is for classes; use BGLMClassifier or BGNLMClassifier.")
+    if not isinstance(family, str) or family not in FAMILIES:
+        names = ", ".join(repr(name) for name in FAMILIES if name not in classes)
+        raise InputError(f"unknown family {family!r}; choose {names}, an OwnLikelihood or a BatchLikelihood.")
+    return resolve_family(family, link)
 
 
-def choose_search(algorithm: Any) -> str:
-    """The algorithm of a search among features."""
-    if algorithm in ("enumerate", "mjmcmc"):
+def _read_algorithm(algorithm: Any, known: Sequence[str]) -> str:
+    if algorithm in known:
+        return str(algorithm)
+    if algorithm in SEARCH:
         raise InputError(
-            f"algorithm {algorithm!r} takes a fixed list of terms, and features are found as the search goes; use "
-            "'gmjmcmc', or BGLMRegressor or BGLMClassifier to select among the columns as they are."
+            f"algorithm {algorithm!r} searches among nonlinear features; use BGNLMRegressor or BGNLMClassifier."
         )
-    if algorithm not in ("auto", "rgmjmcmc", "gmjmcmc"):
-        raise InputError(f"algorithm {algorithm!r} does not exist; choose 'rgmjmcmc' or 'gmjmcmc'.")
-    return "gmjmcmc" if algorithm == "gmjmcmc" else "rgmjmcmc"
+    if algorithm in SELECTION:
+        raise InputError(
+            f"algorithm {algorithm!r} selects among given terms; use BGLMRegressor or BGLMClassifier, or 'rgmjmcmc'."
+        )
+    close = difflib.get_close_matches(str(algorithm), known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(repr, known))}."
+    raise InputError(f"unknown algorithm {algorithm!r}; {hint}")
 
 
-def read_transforms(given: Any) -> tuple[Transform, ...]:
+def _read_transforms(given: Any) -> tuple[Transform, ...]:
     """G from names of transforms or of published sets, and from transforms themselves; each once, in order."""
     items = [given] if isinstance(given, str | Transform) else given
     if items is None or not isinstance(items, Iterable):
@@ -181,79 +232,40 @@ def read_transforms(given: Any) -> tuple[Transform, ...]:
     return tuple(chosen.values())
 
 
-def read_space(space: Any) -> Space:
-    """The limits of the feature space."""
+def _read_space(space: Any) -> Space:
     if space is not None and not isinstance(space, Space):
         raise InputError(f"space must be a modejump.Space, such as Space(depth=3); got {space!r}.")
-    return Space() if space is None else space
+    return space or Space()
 
 
-def read_complexity_prior(prior: Any) -> ComplexityPrior:
-    """The prior of models made of features."""
+def _read_complexity_prior(prior: Any) -> ComplexityPrior:
     if prior is None or prior == ComplexityPrior.name:
         return ComplexityPrior()
     if not isinstance(prior, ComplexityPrior):
         raise InputError(
-            f"model_prior is {prior!r}, but features are weighed by their complexity; give a ComplexityPrior, such "
-            "as ComplexityPrior('1/n')."
+            f"model_prior of features must be a ComplexityPrior, such as ComplexityPrior('1/n'); got {prior!r}."
         )
     return prior
 
 
-def check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a transform that is defined on no column, and warn of one that is not defined on some.
-
-    Parameters
-    ----------
-    chosen : sequence of Transform
-        G.
-    design : ndarray of shape (n, columns)
-        The covariates.
-    names : sequence of str
-        Their names.
-    """
-    for transform in chosen:
-        bad = [name for j, name in enumerate(names) if not np.isfinite(transform(design[:, j])).all()]
-        defined = transform.domain.text
-        if bad and len(bad) == len(names):
-            raise InputError(
-                f"transform {transform.name!r} ({defined}) is not finite on any column; drop it from transforms, or "
-                "shift or rescale the columns."
-            )
-        if bad:
-            warnings.warn(
-                f"transform {transform.name!r} ({defined}) is not finite on {name_some(bad)} and is not applied there.",
-                ModejumpWarning,
-                stacklevel=4,
-            )
-
-
-def check_budget(budget: Any) -> Budget | None:
-    """A Budget, or None for the sampler's own."""
+def _read_budget(budget: Any) -> Budget | None:
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be a modejump.Budget, such as Budget(steps=100_000); got {budget!r}.")
     return budget
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def check_chains(chains: Any, usual: int | None = None) -> int:
-    """A number of chains; the usual one for None, where there is one."""
-    if chains is None and usual is not None:
-        return usual
-    if not _is_whole(chains) or chains < 1:
+def _read_chains(chains: Any) -> int | None:
+    if chains is not None and (not is_whole(chains) or chains < 1):
         raise InputError(f"chains must be a whole number of at least 1; got {chains!r}.")
-    return int(chains)
+    return None if chains is None else int(chains)
 
 
 def count_workers(n_jobs: Any) -> int:
     """Number of workers, by joblib's rules for n_jobs."""
-    if n_jobs is not None and not _is_whole(n_jobs):
+    if n_jobs is not None and not is_whole(n_jobs):
         raise InputError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if n_jobs == 0:
-        raise InputError("n_jobs is 0, which means no worker at all; give 1 or more, or -1 for all cores.")
+        raise InputError("n_jobs is 0, which means no worker; give 1 or more, or -1 for all cores.")
     try:
         return int(joblib.effective_n_jobs(n_jobs))
     except TimeoutError:
@@ -266,14 +278,13 @@ def count_workers(n_jobs: Any) -> int:
 def draw_seed(random_state: Any) -> int:
     """Entropy of the sampler's SeedSequence.
 
-    A whole number is used as it is; a generator gives one draw; None gives fresh entropy from the operating
-    system.
+    A whole number is used as it is; a generator gives one draw; None gives fresh entropy from the operating system.
     """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
-    if _is_whole(random_state):
+    if is_whole(random_state):
         if random_state < 0:
             raise InputError(f"random_state is {random_state}; give a whole number of at least 0.")
         return int(random_state)
@@ -283,40 +294,6 @@ def draw_seed(random_state: Any) -> int:
         raise InputError(
             f"random_state must be None, a whole number or a NumPy generator; got {random_state!r}."
         ) from None
-
-
-def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
-    """Case weights as numbers, with a warning where they look like something else."""
-    if sample_weight is None:
-        return None
-    values = response_values(sample_weight)
-    if values.shape != (rows,):
-        raise InputError(f"sample_weight has shape {values.shape} but X has {rows} rows; give one weight for each row.")
-    weights = _real_numbers(values, "sample_weight")
-    if not np.isfinite(weights).all():
-        row = int(np.argmax(~np.isfinite(weights)))
-        raise InputError(f"sample_weight is NaN or infinite in row {row} (counting from 0); give finite weights.")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
-    if not weights.any():
-        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
-    total = weights.sum()
-    if (weights % 1 != 0).any() and abs(total - rows) > 0.01 * rows:
-        warnings.warn(
-            f"sample_weight counts cases, so these weights amount to {total:g} observations in {rows} rows; "
-            "where they only express relative precision, scale them to sum to the number of rows.",
-            ModejumpWarning,
-            stacklevel=3,
-        )
-    return weights
-
-
-def check_varies(y: np.ndarray, weights: np.ndarray | None) -> None:
-    """A response of one value has nothing to explain."""
-    used = y if weights is None else y[weights > 0]
-    if len(used) > 1 and np.ptp(used) == 0.0:
-        raise InputError("y is constant, so there is nothing to explain; check the target column.")
 
 
 def read_always_in(always_in: Any, terms: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -331,10 +308,10 @@ def read_always_in(always_in: Any, terms: Sequence[str], columns: Sequence[str])
     columns : sequence of str
         Names of the columns of the table.
     """
-    given = [always_in] if isinstance(always_in, str) or _is_whole(always_in) else list(always_in or ())
+    given = [always_in] if isinstance(always_in, str) or is_whole(always_in) else list(always_in or ())
     names: list[str] = []
     for item in given:
-        name = column_name(int(item), columns, "always_in") if _is_whole(item) else str(item)
+        name = column_name(int(item), columns, "always_in") if is_whole(item) else str(item)
         if name not in terms and name in columns:
             raise InputError(f"always_in names {name!r}, which is part of a group; name the group instead.")
         if name not in terms:

@@ -1,40 +1,103 @@
-"""Fitted estimators on disk: the run of the posterior, and the coding of the table beside it."""
+"""Estimators on disk: options, the coding of the table, and a fitted posterior beside them."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
-from modejump.data.tables import TableSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
-from modejump.estimators.bglm import BGLMRegressor
-from modejump.estimators.bgnlm import BGNLMRegressor, Discovery
-from modejump.estimators.classifiers import BGLMClassifier, BGNLMClassifier
-from modejump.features.nonlinear.expression import Feature
-from modejump.features.nonlinear.space import Space
-from modejump.features.nonlinear.transforms import transforms
-from modejump.likelihoods.custom.own import Own
-from modejump.posterior.posterior import Posterior
+from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
+from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+from modejump.estimators.options import Options
+from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
-from modejump.priors.complexity import ComplexityPrior
-from modejump.samplers.budget import Budget
-from modejump.samplers.laws import Laws
+from modejump.runtime.files import JOB, MODEL
 
-_SELECTIONS = {kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier)}
-_DISCOVERIES = {kind.__name__: kind for kind in (BGNLMRegressor, BGNLMClassifier)}
-ESTIMATORS: dict[str, type[Any]] = {**_SELECTIONS, **_DISCOVERIES}
-TABLES: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
+ESTIMATORS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier, BGNLMRegressor, BGNLMClassifier)
+}
+_SPECS: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
+
+
+def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str, Any]:
+    """An estimator as JSON holds it; refused where its formula has no plain form.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of modejump's, with the names of its columns.
+    options : Options
+        Its options.
+    table : object
+        ``spec``, ``target``, ``offset_name`` and ``classes`` of its rows.
+    """
+    names, spec = getattr(estimator, "feature_names_in_", None), table.spec.to_dict()
+    # What cannot be read again must not be written.
+    _SPECS[spec["kind"]].from_dict(spec)
+    classes = table.classes
+    kind = None if classes is None else "O" if classes.dtype.kind == "O" else classes.dtype.str
+    return {
+        "class": type(estimator).__name__,
+        "options": options.to_dict(),
+        "table": {
+            "spec": spec,
+            "target": table.target,
+            "offset": table.offset_name,
+            "classes": None if classes is None else {"dtype": kind, "labels": classes.tolist()},
+            "n_features_in": int(estimator.n_features_in_),
+            "feature_names_in": None if names is None else [str(name) for name in names],
+        },
+    }
+
+
+def estimator_from_dict(
+    stored: Mapping[str, Any], family: Family | None = None, **more: Any
+) -> tuple[Any, Options, dict[str, Any]]:
+    """An estimator that is not fitted, its options, and what is known of its table; KeyError and the like elsewhere.
+
+    Parameters
+    ----------
+    stored : mapping
+        What ``estimator_to_dict`` returned.
+    family : Family, optional
+        A likelihood of the user's own, which no file holds.
+    **more
+        Parameters of the estimator that are given anew.
+    """
+    if stored["class"] not in ESTIMATORS:
+        raise InputError(f"the file holds a {stored['class']}, which this version does not know; upgrade modejump.")
+    kind, options, table = ESTIMATORS[stored["class"]], Options.from_dict(stored["options"], family), stored["table"]
+    estimator = kind(**options.params(classes=issubclass(kind, PosteriorClassifier)) | more)
+    estimator.n_features_in_ = int(table["n_features_in"])
+    if table["feature_names_in"] is not None:
+        estimator.feature_names_in_ = np.array(table["feature_names_in"], dtype=object)
+    about = {
+        "spec": _SPECS[table["spec"]["kind"]].from_dict(table["spec"]),
+        "target": str(table["target"]),
+        "offset_name": table["offset"],
+        "classes": None if table["classes"] is None else _classes(table["classes"]),
+    }
+    return estimator, options, about
+
+
+def _classes(stored: Mapping[str, Any]) -> np.ndarray:
+    """Labels of two classes; TypeError for anything else."""
+    dtype = np.dtype(stored["dtype"])
+    if dtype.kind not in "biufUO" or len(stored["labels"]) != 2:
+        raise TypeError("no labels of two classes")
+    return np.array(stored["labels"], dtype=dtype)
 
 
 def save(estimator: Any, path: Path) -> Path:
-    """Write a fitted estimator into a directory; refused where its formula has no plain form.
+    """Write a fitted estimator into a directory.
 
     Parameters
     ----------
@@ -43,70 +106,16 @@ def save(estimator: Any, path: Path) -> Path:
     path : path
         The directory.
     """
-    names = getattr(estimator, "feature_names_in_", None)
-    table = estimator.table_.to_dict()
-    # What cannot be read again must not be written.
-    TABLES[table["kind"]].from_dict(table)
-    budget = estimator.budget
-    stored = {
-        "class": type(estimator).__name__,
-        "table": table,
-        "seed": int(estimator.seed_),
-        "merged_seeds": [int(seed) for seed in getattr(estimator, "merged_seeds_", ())],
-        "n_features_in": int(estimator.n_features_in_),
-        "feature_names_in": None if names is None else [str(name) for name in names],
-        "params": {
-            # A classifier has no choice of the family.
-            **({} if isinstance(estimator, PosteriorClassifier) else {"family": _family_text(estimator.family)}),
-            "link": estimator.link,
-            "algorithm": estimator.algorithm,
-            "chains": None if estimator.chains is None else int(estimator.chains),
-            "budget": None if budget is None else dataclasses.asdict(budget),
-            "n_jobs": None if estimator.n_jobs is None else int(estimator.n_jobs),
-        },
-    }
-    if isinstance(estimator, PosteriorClassifier):
-        stored["classes"] = classes_to_dict(estimator.classes_)
-    stored["offset"] = estimator.offset_
-    if isinstance(estimator, Discovery):
-        stored["search"] = _search_to_dict(estimator)
-    save_run(estimator.posterior_, path, {"estimator": stored}, estimator.inclusion_)
+    table = SimpleNamespace(
+        spec=estimator.table_,
+        target=getattr(estimator, "target_", "y"),
+        offset_name=estimator.offset_,
+        classes=getattr(estimator, "classes_", None),
+    )
+    stored = estimator_to_dict(estimator, estimator._options, table)
+    stored["merged_seeds"] = [int(seed) for seed in getattr(estimator, "merged_seeds_", ())]
+    save_run(estimator.posterior_, path, stored)
     return path
-
-
-def _family_text(family: Any) -> str:
-    """The family by name; files hold no functions."""
-    return repr(family) if isinstance(family, Own) else str(family)
-
-
-def classes_to_dict(classes: np.ndarray) -> dict[str, Any]:
-    """Labels as JSON holds them, with the type of their array."""
-    return {"dtype": "O" if classes.dtype.kind == "O" else classes.dtype.str, "labels": classes.tolist()}
-
-
-def classes_from_dict(stored: Mapping[str, Any]) -> np.ndarray:
-    """Labels of two classes; TypeError for anything else."""
-    dtype = np.dtype(stored["dtype"])
-    if dtype.kind not in "biufUO" or len(stored["labels"]) != 2:
-        raise TypeError("no labels of two classes")
-    return np.array(stored["labels"], dtype=dtype)
-
-
-def _search_to_dict(estimator: Discovery) -> dict[str, Any]:
-    """What a search adds: priors, space, transforms, and the laws with their coefficients inside projections."""
-    laws = estimator.laws_
-    shown = {node for f in laws.features for node in f.subfeatures() if node.kind == "projection"}
-    return {
-        "target": estimator.target_,
-        "model_prior": estimator._prior.to_dict(),
-        "space": dataclasses.asdict(estimator._space),
-        "transforms": list(estimator._transforms),
-        "laws": [feature.text for feature in laws.features],
-        "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
-        "alphas": {node.text: [float(v) for v in laws.alphas[node]] for node in sorted(shown)},
-        # Merging adds up the spellings of all runs.
-        "spelled": [[sorted(f.text for f in model), value] for model, value in laws.spelled.items()],
-    }
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -125,78 +134,29 @@ def load(path: str | os.PathLike[str]) -> Any:
     BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
     """
     folder = Path(path)
-    if (folder / "job.json").exists() and not (folder / "run.json").exists():
-        raise InputError(f"the run in {path} is not finished; go on with it by modejump.resume, then load it.")
-    posterior, extra = load_run(path)
+    if JOB.exists(folder) and not MODEL.exists(folder):
+        raise InputError(f"the run in {path} is not finished; resume it with modejump.resume, then load it.")
+    posterior, stored = load_run(path)
+    family = posterior.problem.family
     try:
-        return _restore(posterior, extra["estimator"])
+        estimator, options, table = estimator_from_dict(stored, family if family.custom else None)
+        return restored(estimator, options, table, posterior, stored["merged_seeds"])
     except InputError:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
-        raise InputError(f"the saved run {path} does not hold an estimator; save it again.") from None
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+        raise MODEL.damaged(folder, f"{MODEL.file} does not describe an estimator") from None
 
 
-def _restore(posterior: Posterior, stored: Mapping[str, Any]) -> PosteriorEstimator:
-    params = dict(stored["params"])
-    budget = params.pop("budget")
-    params["budget"] = None if budget is None else Budget(**budget)
-    params |= {"coef_prior": posterior.problem.coef_prior, "random_state": stored["seed"]}
-    if isinstance(posterior.problem.family, Own):
-        params["family"] = posterior.problem.family
-    spec = TABLES[stored["table"]["kind"]].from_dict(stored["table"])
-    estimator: PosteriorEstimator
-    if stored["class"] in _SELECTIONS:
-        estimator = _SELECTIONS[stored["class"]](
-            model_prior=posterior.problem.model_prior,
-            always_in=posterior.problem.always_in,
-            groups=dict(spec.groups) or None if isinstance(spec, TableSpec) else None,
-            **params,
-        )
-    elif stored["class"] in _DISCOVERIES:
-        estimator = _search_from_dict(_DISCOVERIES[stored["class"]], stored["search"], posterior, params)
-    else:
-        raise InputError(f"the saved run holds a {stored['class']}, which this version does not know; upgrade.")
-    if isinstance(estimator, PosteriorClassifier):
-        estimator.classes_ = classes_from_dict(stored["classes"])
-    estimator.table_ = spec
-    # Files of earlier versions know nothing of offsets.
-    estimator.offset_ = stored.get("offset")
-    estimator.seed_ = stored["seed"]
-    if stored.get("merged_seeds"):
-        estimator.merged_seeds_ = tuple(int(seed) for seed in stored["merged_seeds"])
-    estimator.posterior_ = posterior
-    estimator.n_features_in_ = stored["n_features_in"]
-    if stored["feature_names_in"] is not None:
-        estimator.feature_names_in_ = np.array(stored["feature_names_in"], dtype=object)
-    return estimator
-
-
-def need_transforms(names: Sequence[str]) -> None:
-    """Raise InputError for a transform of a saved run that nobody has told this process of."""
-    for name in names:
-        if name not in transforms:
-            raise InputError(
-                f"the saved run uses the transform {name!r}, which modejump.transforms does not have; add it before "
-                "loading."
-            )
-
-
-def _search_from_dict(
-    kind: type[Any], search: Mapping[str, Any], posterior: Posterior, params: Mapping[str, Any]
-) -> Any:
-    prior = ComplexityPrior(search["model_prior"]["a"], search["model_prior"]["spelling"])
-    space, names = Space(**search["space"]), tuple(search["transforms"])
-    need_transforms(names)
-    estimator = kind(model_prior=prior, space=space, transforms=names, **params)
-    features = tuple(Feature.parse(text) for text in search["laws"])
-    if tuple(feature.text for feature in features) != posterior.problem.names:
-        raise TypeError("laws of another posterior")
-    aliases = {law: tuple(Feature.parse(t) for t in search["aliases"].get(law.text, ())) for law in features}
-    alphas = {Feature.parse(text): np.array(values) for text, values in search["alphas"].items()}
-    # Files of earlier versions have no such list.
-    spelled = {frozenset(map(Feature.parse, texts)): float(v) for texts, v in search.get("spelled", ())}
-    estimator.laws_ = Laws(features, aliases, alphas, posterior.problem, posterior.result.models, spelled)
-    estimator.target_ = search["target"]
-    estimator._training = None
-    estimator._prior, estimator._space, estimator._transforms = prior, space, names
+def restored(
+    estimator: PosteriorEstimator, options: Options, table: Mapping[str, Any], posterior: Any, seeds: Any
+) -> PosteriorEstimator:
+    """A fitted estimator from its parts."""
+    estimator.table_, estimator.offset_ = table["spec"], table["offset_name"]
+    estimator.seed_, estimator._options, estimator.posterior_ = options.seed, options, posterior
+    if table["classes"] is not None:
+        estimator.classes_ = table["classes"]
+    if posterior.laws is not None:
+        estimator.target_ = table["target"]
+    if seeds:
+        estimator.merged_seeds_ = tuple(int(seed) for seed in seeds)
     return estimator

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from modejump.likelihoods.custom.own import Own
 from modejump.posterior.posterior import Posterior
 from modejump.problem.problem import Problem
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import Result
 
 WIDTH = 88
 BAR = 24
@@ -148,7 +146,16 @@ class Summary:
         return lines
 
 
-def summarise(posterior: Posterior, features: int = 20, models: int = 5, *, response: str = "") -> Summary:
+def summarise(
+    posterior: Posterior,
+    features: int = 20,
+    models: int = 5,
+    *,
+    response: str = "",
+    covariates: int = 0,
+    prior: Any = None,
+    equation: str = "",
+) -> Summary:
     """Collect the page.
 
     Parameters
@@ -159,104 +166,77 @@ def summarise(posterior: Posterior, features: int = 20, models: int = 5, *, resp
         How many of each to list.
     response : str
         Family and link in words; empty where they need none.
+    covariates : int
+        After a search: how many columns the features are made of.
+    prior : prior object, optional
+        Prior of the models, where that of the problem is made from another.
+    equation : str
+        The best model with its coefficients; empty where the models are lists of columns.
     """
-    table = posterior.inclusion
-    searched = posterior.result.algorithm == "gmjmcmc"
-    mcse = [None] * len(table) if posterior.exact or searched else table["mcse"].tolist()
-    rows = list(zip(table.index.tolist(), table["probability"].tolist(), mcse))
+    table, laws = posterior.inclusion, posterior.laws is not None
+    shown = table.head(features)
+    mcse = [None] * len(shown) if posterior.exact or posterior.diagnostics is None else shown["mcse"].tolist()
+    r_hat = shown["r_hat"].tolist() if laws and posterior.diagnostics is not None else [None] * len(shown)
+    aliases = shown["aliases"].tolist() if laws else [()] * len(shown)
     leading = posterior.models(models)
     sizes = posterior.size_distribution.to_numpy()
     likely = np.sort(np.argsort(-sizes, kind="stable")[:SIZES])
     return Summary(
-        facts=_facts(posterior, response),
+        facts=_facts(posterior, response, covariates, prior or posterior.problem.model_prior),
         verdict=str(posterior.verdict),
         level=str(posterior.verdict.level),
-        features=tuple(FeatureLine(*row) for row in rows[:features]),
-        more_features=max(0, len(rows) - features),
+        features=tuple(map(FeatureLine, shown.index.tolist(), shown["probability"].tolist(), mcse, aliases, r_hat)),
+        more_features=max(0, len(table) - features),
         models=tuple(ModelLine(p, f) for p, f in zip(leading["probability"].tolist(), leading["features"])),
         sizes=tuple((int(k), float(sizes[k])) for k in likely if sizes[k] >= 0.0005),
         mean_size=float(sizes @ np.arange(len(sizes))),
+        equation=equation,
+        title="Bayesian search for laws" if laws else "Bayesian variable selection",
     )
 
 
-def summarise_laws(
-    posterior: Posterior,
-    features: int,
-    models: int,
-    *,
-    covariates: int,
-    aliases: Mapping[str, tuple[str, ...]],
-    prior: str,
-    equation: str,
-    response: str = "",
-) -> Summary:
-    """Collect the page of a search among features.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Posterior over the laws found.
-    features, models : int
-        How many of each to list.
-    covariates : int
-        How many columns the features are made of.
-    aliases : mapping of str to tuple of str
-        Other spellings of each law.
-    prior, equation : str
-        The prior of the models in words, and the best model with its coefficients.
-    response : str
-        Family and link in words; empty where they need none.
-    """
-    page = summarise(posterior, features, models, response=response)
-    facts = dict(page.facts)
-    facts["data"] = f"{_observations(posterior.problem)}, {count(covariates)} covariates"
-    facts["models"] = prior
-    sampled = posterior.inclusion["r_hat"].to_dict() if posterior.diagnostics is not None else {}
-    lines = tuple(
-        dataclasses.replace(line, aliases=aliases.get(line.name, ()), r_hat=sampled.get(line.name))
-        for line in page.features
-    )
-    return dataclasses.replace(
-        page, facts=tuple(facts.items()), features=lines, equation=equation, title="Bayesian search for laws"
-    )
-
-
-def _facts(posterior: Posterior, response: str) -> tuple[tuple[str, str], ...]:
+def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
     more: list[tuple[str, str]] = []
-    always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
-    data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
-    if problem.n_columns > problem.n_terms:
-        data += f" ({count(problem.n_columns)} columns)"
-    data += f"; always in: {', '.join(always)}" if always else "; no intercept"
+    found = f"{_plural(result.n_models, 'model')} of {_plural(problem.n_terms, 'law')}"
     if result.algorithm == "gmjmcmc":
         chains = 1 if result.chain_best is None else len(result.chain_best)
         how = (
             f"GMJMCMC, {_plural(chains, 'chain')}, {_plural(result.populations, 'population')}, "
-            f"{_plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {_plural(result.n_models, 'model')} of "
-            f"{_plural(problem.n_terms, 'law')} kept"
+            f"{_plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {found} kept"
         )
     elif result.algorithm == "rgmjmcmc":
-        how = f"RGMJMCMC, {_chains(result)}; {_plural(result.n_models, 'model')} of {_plural(problem.n_terms, 'law')}"
-        more = _reversible_facts(result)
+        how, more = f"RGMJMCMC, {_chains(result)}; {found}", _reversible_facts(result)
     elif result.exact:
         how = f"enumeration of {count(result.n_models)} models in {result.seconds:.2g} s"
     else:
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
-    own = isinstance(problem.family, Own)
-    g = problem.data.par[0] if problem.coef_prior.name == "g" else None
+        if result.library:
+            more = [("library", f"{_plural(result.library, 'feature')}, found by GMJMCMC on a sample of the rows")]
+    own = problem.family.custom
+    g = problem.data.coef_prior.par[0] if problem.coef_prior.name == "g" else None
     return (
-        ("data", data),
+        ("data", _data(problem, covariates)),
         *([("response", response)] if response else []),
         ("coefficients", "integrated out by the likelihood" if own else describe_prior(problem.coef_prior, g=g)),
-        ("models", describe_prior(problem.model_prior)),
+        ("models", describe_prior(prior)),
         ("algorithm", how),
         *more,
         *(("note", note) for note in result.notes),
     )
 
 
-def _chains(result: SamplerResult) -> str:
+def _data(problem: Problem, covariates: int) -> str:
+    if covariates:
+        return f"{_observations(problem)}, {count(covariates)} covariates"
+    always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
+    data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
+    if problem.n_columns > problem.n_terms:
+        data += f" ({count(problem.n_columns)} columns)"
+    return data + (f"; always in: {', '.join(always)}" if always else "; no intercept")
+
+
+def _chains(result: Result) -> str:
     """Chains, steps and time of a sampler."""
     chains = 1 if result.batch_means is None else len(result.batch_means)
     return (
@@ -265,7 +245,7 @@ def _chains(result: SamplerResult) -> str:
     )
 
 
-def _reversible_facts(result: SamplerResult) -> list[tuple[str, str]]:
+def _reversible_facts(result: Result) -> list[tuple[str, str]]:
     """What only reversible sampling of features has to tell: library, unvisited mass, acceptance."""
     library = _plural(result.library, "feature")
     if not np.isnan(result.library_share):

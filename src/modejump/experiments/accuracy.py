@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -16,9 +15,8 @@ from modejump.core.errors import InputError
 from modejump.experiments.ceiling import exact_laws
 from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
-from modejump.experiments.ledger import Ledger, Outcome, Rows
+from modejump.experiments.ledger import Cell, Outcome, Rows, digest, run_key, run_seed
 from modejump.experiments.protocols import EXPERIMENTS, Planets
-from modejump.experiments.reproduce import digest, run_key, run_seed, side_by_side
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -28,11 +26,9 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mjmcmc import mjmcmc
-
-Progress = Callable[[float, float, str], None]
+from modejump.samplers.plan import Plan
+from modejump.samplers.sample import sample
 
 ALGORITHMS = ("mjmcmc", "gmjmcmc", "rgmjmcmc")
 ESTIMATES = ("frequency", "renormalised")
@@ -95,17 +91,18 @@ def selection_case(frame: pd.DataFrame | None) -> Case:
         terms={str(name): [j] for j, name in enumerate(covariates.columns)},
         coef_prior=GPrior(g=float(len(data))),
     )
-    exact = enumerate_models(problem).renormalised
+    exact = sample(problem, Plan("enumerate")).renormalised
     counts = exact > LEAST
 
     def estimate(algorithm: str, seconds: float, seed: np.random.SeedSequence) -> Estimate:
-        result = mjmcmc(problem, chains=CHAINS[algorithm], budget=Budget(seconds=seconds), seed=seed)
-        posterior = Posterior(problem, result)
+        posterior = Posterior(
+            problem, sample(problem, Plan("mjmcmc", CHAINS[algorithm], Budget(seconds=seconds), seed))
+        )
         frequency = posterior.frequency
         return Estimate(None if frequency is None else frequency[counts], posterior.renormalised[counts])
 
     def prime_selection(algorithm: str) -> None:
-        mjmcmc(problem, chains=1, budget=Budget(warmup=100, steps=100))
+        sample(problem, Plan("mjmcmc", 1, Budget(warmup=100, steps=100)))
 
     name = "selection" if frame is None else "crime"
     title = f"{name}: {problem.n_terms} covariates, {problem.rows} rows"
@@ -135,7 +132,8 @@ def laws_case(
 
     def estimate(algorithm: str, seconds: float, seed: np.random.SeedSequence) -> Estimate:
         found = find_laws(problem, algorithm, CHAINS[algorithm], Effort(seconds), seed)
-        same = same_column(problem, wanted, found.laws, found.alphas)
+        assert found.laws is not None
+        same = same_column(problem, wanted, found.laws.features, found.laws.alphas)
         # GMJMCMC's populations follow no chain on a fixed space, so its visits estimate nothing.
         frequency = None if algorithm == "gmjmcmc" else same @ found.probability
         return Estimate(frequency, same @ found.renormalised)
@@ -170,15 +168,8 @@ def planets_case(planets: Planets) -> Case:
     design = EXPERIMENTS["kepler"]
     problem = planets.problem(design, "script", "canonical")
     laws, exact = exact_laws(problem)
-    name = "simulated-planets" if planets.simulated else "planets"
-    return laws_case(
-        name,
-        f"{name.replace('-', ' ')}: Kepler's law, {len(problem.names)} covariates",
-        problem,
-        laws,
-        exact,
-        digest(planets.frame),
-    )
+    title = f"planets: Kepler's law, {len(problem.names)} covariates"
+    return laws_case("planets", title, problem, laws, exact, digest(planets.frame))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,17 +201,32 @@ class Study:
         """What decides the outcome of a single run, its case, algorithm, seconds and number apart."""
         return {"experiment": "accuracy", "seed": self.seed, "data": {case.name: case.data for case in self.cases}}
 
-    def cells(self) -> Iterator[tuple[Case, str, float]]:
+    def _kinds(self) -> list[tuple[str, str, float]]:
         """Each case with each of its algorithms and each time."""
-        for case in self.cases:
-            for algorithm in self.algorithms:
-                if algorithm in case.algorithms:
-                    for seconds in self.seconds:
-                        yield case, algorithm, seconds
+        return [
+            (case.name, algorithm, float(seconds))
+            for case in self.cases
+            for algorithm in self.algorithms
+            if algorithm in case.algorithms
+            for seconds in self.seconds
+        ]
 
-    def run(self, case: Case, algorithm: str, seconds: float, number: int) -> Outcome:
+    def cells(self) -> list[Cell]:
+        """Each of them so many times."""
+        return [(*kind, i) for i in range(self.runs) for kind in self._kinds()]
+
+    def _case(self, name: Any) -> Case:
+        return next(case for case in self.cases if case.name == name)
+
+    def prime(self, missing: Sequence[Cell]) -> None:
+        """Compile what these runs need."""
+        for name, algorithm in dict.fromkeys((cell[0], str(cell[1])) for cell in missing):
+            self._case(name).prime(algorithm)
+
+    def run(self, cell: Cell) -> Outcome:
         """One run: errors of its estimates."""
-        seed = run_seed(self.seed, ("accuracy", case.name, algorithm, f"{seconds:g}"), (number,))
+        case, algorithm, seconds = self._case(cell[0]), str(cell[1]), float(cell[2])
+        seed = run_seed(self.seed, "accuracy", case.name, algorithm, f"{seconds:g}", int(cell[3]))
         started = time.perf_counter()
         estimate = case.estimate(algorithm, seconds, seed)
         outcome: Outcome = {"seconds": time.perf_counter() - started}
@@ -232,8 +238,8 @@ class Study:
     def rows(self, outcomes: Mapping[str, Outcome]) -> Rows:
         """One row for each case, algorithm, kind of estimate and time that has a finished run."""
         made = []
-        for case, algorithm, seconds in self.cells():
-            keys = [run_key(case.name, algorithm, f"{seconds:g}", i) for i in range(self.runs)]
+        for name, algorithm, seconds in self._kinds():
+            keys = [run_key(name, algorithm, seconds, i) for i in range(self.runs)]
             done = [outcomes[key] for key in keys if key in outcomes]
             for kind in ESTIMATES:
                 kept = [o[kind] for o in done if kind in o]
@@ -241,54 +247,17 @@ class Study:
                     made.append(
                         {
                             "experiment": "accuracy",
-                            "case": case.name,
+                            "case": name,
                             "algorithm": algorithm,
                             "estimate": kind,
                             "seconds": seconds,
                             "runs": len(kept),
                             "error": median(k["largest"] for k in kept),
                             "total_variation": median(k["total_variation"] for k in kept),
-                            "laws": len(case.exact),
+                            "laws": len(self._case(name).exact),
                         }
                     )
         return made
-
-
-def study_accuracy(study: Study, path: Path | None = None, jobs: int = 1, progress: Progress | None = None) -> Rows:
-    """Run what is not yet in the file and return the rows.
-
-    Parameters
-    ----------
-    study : Study
-        What to compare.
-    path : path, optional
-        JSON file that is written after every run and that a later call goes on from.
-    jobs : int
-        Runs side by side, in threads.
-    progress : callable, optional
-        Called with (done, total, note).
-    """
-    ledger = Ledger(path, study.settings, study.rows)
-    wanted = [(*cell, i) for i in range(study.runs) for cell in study.cells()]
-
-    def key(cell: tuple[Case, str, float, int]) -> str:
-        case, algorithm, seconds, number = cell
-        return run_key(case.name, algorithm, f"{seconds:g}", number)
-
-    missing = [cell for cell in wanted if key(cell) not in ledger.outcomes]
-    for case, algorithm in dict.fromkeys((c, a) for c, a, _, _ in missing):
-        case.prime(algorithm)
-
-    def work(cell: tuple[Case, str, float, int]) -> None:
-        ledger.add(key(cell), study.run(*cell))
-
-    def tell(done: int, cell: tuple[Case, str, float, int]) -> None:
-        if progress:
-            progress(done, len(missing), f"{cell[0].name}, {cell[1]}, run {cell[3] + 1} of {study.runs}")
-
-    side_by_side(work, missing, jobs, tell)
-    ledger.write()
-    return study.rows(ledger.outcomes)
 
 
 def errors(estimate: np.ndarray, exact: np.ndarray) -> dict[str, float]:

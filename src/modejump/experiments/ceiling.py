@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modejump.experiments.detection import detect
-from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior, exact_singles_and_pairs
+from modejump.experiments.oracle import ExactPosterior, exact_posterior, exact_singles_and_pairs
 from modejump.features.nonlinear.expression import Feature
 from modejump.problem.feature_problem import FeatureProblem
 
@@ -30,7 +30,7 @@ def exact_laws(problem: FeatureProblem, everything: bool = False) -> tuple[list[
         for it.
     """
     if everything:
-        features = enumerate_features(problem.names, problem.transforms, problem.space)
+        features = problem.language.enumerate()
         exact = exact_posterior(problem, features, size=problem.space.size)
     else:
         exact = exact_singles_and_pairs(problem, complexity=COMPLEXITY, top=TOP)

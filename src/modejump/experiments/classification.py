@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.experiments.ledger import Ledger, Outcome, Rows
+from modejump.experiments.ledger import Cell, Outcome, Rows, run_key
 
 TRANSFORMS = ("gauss", "tanh", "atan", "sin")
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
@@ -29,8 +29,6 @@ SIZE, COMPLEXITY, DEPTH = 20, 2, 1
 TARGETS = {"asteroids": "neo", "breast_cancer": "malignant", "spam": "spam"}
 PUBLISHED = {"asteroids": 0.9998, "breast_cancer": 0.9765, "spam": 0.9268}
 OTHERS = ("gradient boosting", "random forest", "penalised logistic")
-
-Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +106,7 @@ class Comparison:
     seed: int
     jobs: int
 
+    @property
     def settings(self) -> dict[str, Any]:
         """What decides the outcomes, but for the clock."""
         return {
@@ -119,42 +118,39 @@ class Comparison:
             "complexity": COMPLEXITY,
         }
 
+    def cells(self) -> list[Cell]:
+        """Each method on each table, so many times."""
+        methods = (*OTHERS, *self.algorithms)
+        return [(table.name, method, i) for table in self.tables for method in methods for i in range(self.runs)]
 
-def compare(study: Comparison, path: Path | None = None, progress: Progress | None = None) -> Rows:
-    """Accuracy of each method on each table; a file keeps finished runs, and a later call goes on from it.
+    def prime(self, missing: Sequence[Cell]) -> None:
+        """Nothing: a budget in seconds begins after what is compiled."""
 
-    Parameters
-    ----------
-    study : Comparison
-        What to run.
-    path : Path, optional
-        JSON file of rows and runs.
-    progress : callable, optional
-        Called with (done, total, note).
-    """
-    ledger = Ledger(path, study.settings(), lambda outcomes: summarise(study, outcomes))
-    wanted = [
-        (table, method, run)
-        for table in study.tables
-        for method in (*OTHERS, *study.algorithms)
-        for run in range(study.runs)
-    ]
-    for done, (table, method, run) in enumerate(wanted):
-        key = f"{table.name}/{method}/{run}"
-        if key not in ledger.outcomes:
-            ledger.add(key, _accuracy(study, table, method, run))
-        if progress:
-            progress(done + 1, len(wanted), f"{table.name}, {method}")
-    ledger.write()
-    return summarise(study, ledger.outcomes)
+    def run(self, cell: Cell) -> Outcome:
+        """Fit one method once, and classify the new rows."""
+        table = next(table for table in self.tables if table.name == cell[0])
+        method, number = str(cell[1]), int(cell[2])
+        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        model = _other(method, seed) if method in OTHERS else _ours(self, method, seed)
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ModejumpWarning)
+            # Defaults of scikit-learn that are about to change are what people get today.
+            warnings.simplefilter("ignore", FutureWarning)
+            model.fit(table.x[table.train], table.y[table.train])
+        new = ~table.train
+        share = float(np.mean(model.predict(table.x[new]) == table.y[new]))
+        outcome = {"accuracy": share, "seconds": time.perf_counter() - began}
+        # The arrays of a run are large, and may wait for the collector in cycles.
+        del model
+        gc.collect()
+        return outcome
 
-
-def summarise(study: Comparison, outcomes: Mapping[str, Outcome]) -> Rows:
-    """One row for each table and method: median, lowest and highest accuracy of its runs so far."""
-    rows = []
-    for table in study.tables:
-        for method in (*study.algorithms, *OTHERS):
-            keys = [f"{table.name}/{method}/{run}" for run in range(study.runs)]
+    def rows(self, outcomes: Mapping[str, Outcome]) -> Rows:
+        """One row for each table and method: median, lowest and highest accuracy of its runs so far."""
+        rows = []
+        for table, method in ((t, m) for t in self.tables for m in (*self.algorithms, *OTHERS)):
+            keys = [run_key(table.name, method, run) for run in range(self.runs)]
             done = [outcomes[key] for key in keys if key in outcomes]
             if not done:
                 continue
@@ -172,30 +168,11 @@ def summarise(study: Comparison, outcomes: Mapping[str, Outcome]) -> Rows:
                     "seconds_per_run": float(np.mean([outcome["seconds"] for outcome in done])),
                 }
             )
-    return rows
-
-
-def _accuracy(study: Comparison, table: Classes, method: str, run: int) -> Outcome:
-    """Fit one method once, and classify the new rows."""
-    seed = int(np.random.SeedSequence([study.seed, run]).generate_state(1)[0])
-    model = _other(method, seed) if method in OTHERS else _ours(study, method, seed)
-    began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModejumpWarning)
-        # Defaults of scikit-learn that are about to change are what people get today.
-        warnings.simplefilter("ignore", FutureWarning)
-        model.fit(table.x[table.train], table.y[table.train])
-    new = ~table.train
-    share = float(np.mean(model.predict(table.x[new]) == table.y[new]))
-    outcome = {"accuracy": share, "seconds": time.perf_counter() - began}
-    # The arrays of a run are large, and may wait for the collector in cycles.
-    del model
-    gc.collect()
-    return outcome
+        return rows
 
 
 def _ours(study: Comparison, algorithm: str, seed: int) -> Any:
-    from modejump.estimators.classifiers import BGNLMClassifier
+    from modejump.estimators.bgnlm import BGNLMClassifier
     from modejump.features.nonlinear.space import Space
     from modejump.priors.complexity import ComplexityPrior
     from modejump.samplers.budget import Budget

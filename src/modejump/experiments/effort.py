@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.features.nonlinear.expression import Feature
 from modejump.posterior import Posterior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.gmjmcmc import gmjmcmc, merged_discovery
-from modejump.samplers.rgmjmcmc import rgmjmcmc
-from modejump.samplers.warmup.library import EVALUATIONS
+from modejump.samplers.gmjmcmc import result_of_search
+from modejump.samplers.plan import Plan
+from modejump.samplers.sample import sample
+from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.search import Finished
 
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
 # The papers' budget of one chain.
 POPULATION = 15
 POPULATIONS, POPULATION_STEPS = 40, 250
-WARMUP, SAMPLING = 5_000, 5_000
+PAPER = Budget(warmup=5_000, steps=5_000)
 # The last population is held at most for so many times the iterations before it: a posterior that is concentrated on
 # few models makes the wanted number of distinct ones a matter of millions of iterations.
 MOST_STRETCH = 10
@@ -64,32 +64,15 @@ class Effort:
         return {"population": POPULATION} if self.seconds is None else {}
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The posterior of one run.
-
-    Attributes
-    ----------
-    laws : tuple of Feature
-        Laws found.
-    probability : ndarray of shape (laws,)
-        The valid estimate of their posterior probabilities.
-    renormalised : ndarray of shape (laws,)
-        The estimate renormalised over the models evaluated.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
-    """
-
-    laws: tuple[Feature, ...]
-    probability: np.ndarray
-    renormalised: np.ndarray
-    alphas: Mapping[Feature, np.ndarray]
-
-
 def find_laws(
-    problem: FeatureProblem, algorithm: str, threads: int, effort: Effort, seed: np.random.SeedSequence
-) -> Found:
-    """Run so many chains and merge them.
+    problem: FeatureProblem,
+    algorithm: str,
+    threads: int,
+    effort: Effort,
+    seed: np.random.SeedSequence,
+    settings: Sampler | None = None,
+) -> Posterior:
+    """The posterior of one run: so many chains, merged.
 
     Parameters
     ----------
@@ -103,42 +86,31 @@ def find_laws(
         How long.
     seed : SeedSequence
         Seed of the run.
+    settings : Sampler, optional
+        Weights of moves and kernels of RGMJMCMC.
     """
     if algorithm == "gmjmcmc" and effort.seconds is None:
         # One chain after the other: each is put away before the next one takes its memory.
         finished = [Finished.of(_paper_chain(problem, effort.distinct, s)) for s in seed.spawn(threads)]
-        outcome = merged_discovery(problem, finished, 0.0)
-    elif algorithm == "gmjmcmc":
-        outcome = gmjmcmc(problem, chains=threads, budget=Budget(seconds=effort.seconds), workers=1, seed=seed)
-    else:
-        if effort.seconds is None:
-            budget = Budget(warmup=WARMUP, steps=SAMPLING)
-        else:
-            budget = Budget(seconds=effort.seconds)
+        return Posterior(problem, result_of_search(problem, finished, 0.0))
+    plan = Plan(algorithm, threads, Budget(seconds=effort.seconds) if effort.seconds else PAPER, seed)
+    if algorithm == "rgmjmcmc":
         # The models that complete the library count among the distinct ones that the budget allows.
-        edits = EVALUATIONS if effort.seconds is not None else threads * effort.distinct // 2
-        outcome = rgmjmcmc(
-            problem,
-            chains=threads,
-            budget=budget,
-            workers=1,
-            seed=seed,
-            search_steps=POPULATION_STEPS,
-            distinct=effort.distinct,
-            edits=edits,
+        edits = None if effort.seconds else threads * effort.distinct // 2
+        plan = dataclasses.replace(
+            plan, settings=settings or Sampler(), search_steps=POPULATION_STEPS, distinct=effort.distinct, edits=edits
         )
-    posterior = Posterior(outcome.laws.problem, outcome.result)
-    return Found(outcome.laws.features, posterior.probability, posterior.renormalised, outcome.laws.alphas)
+    return Posterior(problem, sample(problem, plan))
 
 
-def prime(problem: FeatureProblem, algorithm: str) -> None:
+def prime(problem: FeatureProblem, algorithm: str, settings: Sampler | None = None) -> None:
     """Compile what a run needs, so that no clock counts it and no two threads do it at once."""
     if algorithm == "gmjmcmc":
-        merged_discovery(
-            problem, [Finished.of(_paper_chain(problem, 0, np.random.SeedSequence(0), populations=1))], 0.0
-        )
+        chain = _paper_chain(problem, 0, np.random.SeedSequence(0), populations=1)
+        result_of_search(problem, [Finished.of(chain)], 0.0)
     else:
-        rgmjmcmc(problem, chains=1, budget=Budget(warmup=POPULATION_STEPS, steps=100), workers=1, seed=0)
+        budget = Budget(warmup=POPULATION_STEPS, steps=100)
+        sample(problem, Plan("rgmjmcmc", 1, budget, settings=settings or Sampler()))
 
 
 def _paper_chain(

@@ -1,19 +1,102 @@
-"""The file of a long experiment: every finished run at once, so that a later call goes on from there."""
+"""Long experiments: many single runs, kept in a file as they finish, so that a later call continues from there."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import threading
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.core.progress import Report
+from modejump.runtime.files import write_file
 
 Outcome = dict[str, Any]
 Rows = list[dict[str, Any]]
-Summarise = Callable[[Mapping[str, Outcome]], Rows]
+# What one run is: names and numbers, the number of the run last.
+Cell = tuple[str | int | float, ...]
+
+
+class Study(Protocol):
+    """An experiment made of single runs."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the outcome of a run, its cell apart."""
+
+    def cells(self) -> list[Cell]:
+        """All runs wanted, in order."""
+
+    def prime(self, missing: Sequence[Cell]) -> None:
+        """Compile what these runs need, so that no clock counts it and no two threads do it at once."""
+
+    def run(self, cell: Cell) -> Outcome:
+        """One run."""
+
+    def rows(self, outcomes: Mapping[str, Outcome]) -> Rows:
+        """The table of the experiment from the runs so far."""
+
+
+def run_study(study: Study, path: Path | None = None, jobs: int = 1, progress: Report | None = None) -> Rows:
+    """Run what is not yet in the file and return the rows.
+
+    Parameters
+    ----------
+    study : Study
+        What to run.
+    path : path, optional
+        JSON file that is written after every run and that a later call continues from.
+    jobs : int
+        Runs side by side, in threads; compiled code leaves the interpreter to the others.
+    progress : callable, optional
+        Called with (done, total, note).
+    """
+    ledger = Ledger(path, study.settings, study.rows)
+    missing = [cell for cell in study.cells() if run_key(*cell) not in ledger.outcomes]
+    study.prime(missing)
+
+    def work(cell: Cell) -> Cell:
+        ledger.add(run_key(*cell), study.run(cell))
+        return cell
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            waiting = [pool.submit(work, cell) for cell in missing]
+            for done, future in enumerate(as_completed(waiting), 1):
+                cell = future.result()
+                if progress:
+                    progress(done, len(missing), ", ".join(map(str, cell)))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    ledger.write()
+    return study.rows(ledger.outcomes)
+
+
+def run_key(*parts: str | int | float) -> str:
+    """Name of a run in the file."""
+    return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
+
+
+def run_seed(seed: int, *parts: str | int | float) -> np.random.SeedSequence:
+    """The seed of one run, spawned from the user's by what the run is, whatever else is run."""
+    texts = [f"{part:g}" if isinstance(part, float) else part for part in parts]
+    return np.random.SeedSequence(
+        seed, spawn_key=tuple(zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in texts)
+    )
+
+
+def digest(frame: pd.DataFrame) -> str:
+    """A fingerprint of the numbers and names of a table."""
+    text = ",".join(map(str, frame.columns)).encode()
+    return hashlib.sha256(text + np.ascontiguousarray(frame.to_numpy(np.float64)).tobytes()).hexdigest()[:16]
 
 
 class Ledger:
@@ -29,7 +112,9 @@ class Ledger:
         Rows of the file from the outcomes so far.
     """
 
-    def __init__(self, path: Path | None, settings: Mapping[str, Any], summarise: Summarise) -> None:
+    def __init__(
+        self, path: Path | None, settings: Mapping[str, Any], summarise: Callable[[Mapping[str, Outcome]], Rows]
+    ) -> None:
         self.path = path
         # As the file gives it back: tuples are lists there.
         self.settings = json.loads(json.dumps(settings))
@@ -58,7 +143,7 @@ class Ledger:
             if was != now:
                 raise InputError(
                     f"--json {path} holds runs with {name} {_short(was)}, and {_short(now)} is asked for; choose "
-                    "another file, or the same settings to go on."
+                    "another file, or the same settings to continue."
                 )
         self.outcomes = outcomes
 
@@ -74,16 +159,9 @@ class Ledger:
             self._write()
 
     def _write(self) -> None:
-        if self.path is None:
-            return
-        held = {"settings": self.settings, "rows": self._summarise(self.outcomes), "outcomes": self.outcomes}
-        # Written beside and moved over, so that the file is whole at any moment.
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
-            beside.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-            os.replace(beside, self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        if self.path is not None:
+            held = {"settings": self.settings, "rows": self._summarise(self.outcomes), "outcomes": self.outcomes}
+            write_file(self.path, (json.dumps(held, indent=1) + "\n").encode())
 
 
 def _short(value: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.experiments.planets import simulate_planets
+from modejump.experiments.planets import load_exoplanets
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -22,23 +22,10 @@ PROTOCOLS = ("text", "script")
 SPELLINGS = ("canonical", "trees")
 FUNCTIONS = "G2"
 DEPTH, SIZE = 5, 15
-# As many simulated planets as the catalogue has.
-ROWS = 223
-
-# Columns of the catalogue, and what they are called in a simulated one; the latter has no type flag.
-CATALOGUE = {
-    "PlanetaryMassJpt": "Mass",
-    "RadiusJpt": "Radius",
-    "PeriodDays": "Period",
-    "SemiMajorAxisAU": "SemiMajorAxis",
-    "Eccentricity": "Eccentricity",
-    "HostStarMassSlrMass": "StarMass",
-    "HostStarRadiusSlrRad": "StarRadius",
-    "HostStarMetallicity": "StarMetallicity",
-    "HostStarTempK": "StarTemp",
-    "PlanetaryDensJpt": "Density",
-}
-COLUMNS = ("TypeFlag", *CATALOGUE)
+COLUMNS = (
+    "TypeFlag", "PlanetaryMassJpt", "RadiusJpt", "PeriodDays", "SemiMajorAxisAU", "Eccentricity", "HostStarMassSlrMass",
+    "HostStarRadiusSlrRad", "HostStarMetallicity", "HostStarTempK", "PlanetaryDensJpt",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,6 +56,11 @@ class Experiment:
     distinct: int
     # A law is detected where its posterior probability exceeds this.
     eta: float = 0.25
+
+    @property
+    def truth(self) -> tuple[Feature, ...]:
+        """The true laws as features."""
+        return tuple(map(Feature.parse, self.laws))
 
 
 EXPERIMENTS: Mapping[str, Experiment] = {
@@ -102,45 +94,29 @@ class Planets:
     ----------
     frame : DataFrame
         One row for each planet.
-    names : mapping of str to str
-        What the catalogue's columns are called in it.
-    simulated : bool
-        Whether no telescope has seen them; then published figures do not apply.
     """
 
     frame: pd.DataFrame
-    names: Mapping[str, str]
-    simulated: bool
 
     @classmethod
-    def simulate(cls, rows: int = ROWS) -> Planets:
-        """A simulated catalogue."""
-        return cls(simulate_planets(rows), CATALOGUE, True)
-
-    @classmethod
-    def observed(cls, frame: pd.DataFrame, where: str = "the table") -> Planets:
-        """A catalogue with the columns of the published one; other columns are passed over.
+    def of(cls, frame: pd.DataFrame | None = None, where: str = "the table") -> Planets:
+        """A catalogue with the columns of the published one, which is the default; other columns are ignored.
 
         Parameters
         ----------
-        frame : DataFrame
+        frame : DataFrame, optional
             The table.
         where : str
             What to call it where a column is missing.
         """
+        frame = load_exoplanets() if frame is None else frame
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
-            raise InputError(
-                f"{where} has no column {missing[0]!r}; the experiments on planets need {', '.join(COLUMNS)}."
-            )
+            raise InputError(f"{where} has no column {missing[0]!r}; experiments on planets need {', '.join(COLUMNS)}.")
         for name in COLUMNS:
             if not pd.api.types.is_numeric_dtype(frame[name]):
-                raise InputError(f"column {name!r} of {where} holds text; the experiments on planets need numbers.")
-        return cls(frame[list(COLUMNS)], {name: name for name in COLUMNS}, False)
-
-    def laws(self, experiment: Experiment) -> tuple[Feature, ...]:
-        """The true laws in this catalogue's columns."""
-        return tuple(Feature.parse(_renamed(law, self.names)) for law in experiment.laws)
+                raise InputError(f"column {name!r} of {where} holds text; experiments on planets need numbers.")
+        return cls(frame[list(COLUMNS)])
 
     def problem(self, experiment: Experiment, protocol: str, spelling: str, **limits: int) -> FeatureProblem:
         """The search problem of an experiment.
@@ -156,12 +132,11 @@ class Planets:
         **limits : int
             Other settings of the space, such as ``population``.
         """
-        target = self.names[experiment.target]
-        covariates = self.frame.drop(columns=target)
+        covariates = self.frame.drop(columns=experiment.target)
         coef_prior: CoefPrior = KnownVariance(1.0) if protocol == "script" else Jeffreys()
         return feature_problem(
             covariates.to_numpy(np.float64),
-            self.frame[target].to_numpy(np.float64),
+            self.frame[experiment.target].to_numpy(np.float64),
             list(covariates.columns),
             transforms=[transforms[name] for name in transforms.set(FUNCTIONS)],
             space=Space(depth=DEPTH, size=SIZE, **limits),  # type: ignore[arg-type]
@@ -173,10 +148,3 @@ class Planets:
 def default_spelling(experiment: str, protocol: str) -> str:
     """The spelling that the papers used: their program for the mass took each tree for a feature of its own."""
     return "trees" if (experiment, protocol) == ("mass", "script") else "canonical"
-
-
-def _renamed(law: str, names: Mapping[str, str]) -> str:
-    """A law with its columns renamed; no column's name is part of another's."""
-    for old, new in names.items():
-        law = law.replace(old, new)
-    return law

@@ -10,17 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import entry, kernel
-from modejump.likelihoods.gaussian.marginal import log_marginal_by
-from modejump.priors.codes import G
+from modejump.likelihoods.gaussian.marginal import sampler_marginal
 from modejump.priors.compiled import log_model_prior
+from modejump.problem.design import REFINE_BELOW
 
 # A column whose part outside the earlier columns has less than this share of its squared length makes the design
 # rank deficient: the model has posterior probability zero.
 RANK_TOLERANCE = 1e-10
-# Fast paths hand over to the canonical evaluation below this pivot ...
+# Fast paths hand over to the canonical evaluation below this pivot.
 GUARD = 1e-4
-# ... and below this residual share the fit is refined from the columns.
-REFINE_BELOW = 1e-6
 # Residual shares are floored here, the same for every model: sixteen times machine epsilon.
 RESID_FLOOR = 16 * 2.220446049250313e-16
 
@@ -147,12 +145,7 @@ def log_likelihood(data, k, resid):
     """log p(y|M) - log p(y|base) from the number of columns and the residual share."""
     if resid < 0.0 or k > data.max_cols:
         return NEG_INF
-    if data.code == G:
-        # The common case, with one logarithm: the general function is not inlined.
-        nu = data.n - data.base
-        return 0.5 * ((nu - k) * data.log_one_plus_g - nu * np.log1p(data.par[0] * resid))
-    table = data.table
-    return log_marginal_by(data.code, data.par, data.n, data.base, k, resid, table.coef, table.status)
+    return sampler_marginal(data.coef_prior, data.n, data.base, k, resid)
 
 
 @entry

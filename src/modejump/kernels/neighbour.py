@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.core.compilation import kernel
+from modejump.core.compilation import generic, implements, kernel
 from modejump.kernels.evaluate import (
     GUARD,
     NEG_INF,
@@ -27,8 +27,9 @@ from modejump.kernels.state import (
     toggle,
 )
 from modejump.kernels.store import insert, probe
-from modejump.likelihoods.glm.laplace import glm_marginal
-from modejump.likelihoods.glm.newton import ANSWERED, ASKED, NOTHING
+from modejump.likelihoods.columns import Conjugate, log_marginal_of_columns
+from modejump.likelihoods.custom.own import CustomRows
+from modejump.likelihoods.glm.newton import ANSWERED, ASKED, NOTHING, Glm
 from modejump.likelihoods.glm.parts import LONG
 from modejump.priors.compiled import log_model_prior
 
@@ -125,24 +126,28 @@ def _canonical_likelihood(data, st, work):
     if gather(data, st, work) < 0:
         st.overflow = 1
         return NEG_INF
-    return _gathered_likelihood(data, st, work, k, data.glm.y)
+    return gathered_likelihood(data.glm, data, st, work, k)
 
 
-@kernel
-def _gathered_likelihood(data, st, work, k, response):
-    """log p(y|M) of the k columns gathered.
+@generic
+def gathered_likelihood(glm, data, st, work, k):
+    """log p(y|M) of the k columns gathered, by the kind of likelihood."""
 
-    Numba decides by the dimensions of ``response`` when it compiles: two for a Gaussian problem, one for a generalised
-    linear model.
-    """
-    if response.ndim == 1:
-        if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
-            return NEG_INF
-        if work.glm.may_ask and k * len(response) >= LONG:
-            return _asked_likelihood(st, work, k)
-        return glm_marginal(data.glm, work.glm, work.sorted_cols, k, data.code, data.par, data.n)
-    else:
-        return _gaussian_likelihood(data, st, work, k)
+
+@implements(gathered_likelihood, Glm)
+def _fitted_likelihood(glm, data, st, work, k):
+    if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
+        return NEG_INF
+    if work.glm.may_ask and k * len(glm.y) >= LONG:
+        return _asked_likelihood(st, work, k)
+    return log_marginal_of_columns(glm, work.glm, work.sorted_cols, k, data.coef_prior, data.n)
+
+
+@implements(gathered_likelihood, CustomRows)
+def _custom_likelihood(glm, data, st, work, k):
+    if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
+        return NEG_INF
+    return log_marginal_of_columns(glm, work.glm, work.sorted_cols, k, data.coef_prior, data.n)
 
 
 @kernel
@@ -165,9 +170,8 @@ def _asked_likelihood(st, work, k):
     return NEG_INF
 
 
-@kernel
-def _gaussian_likelihood(data, st, work, k):
-    """log p(y|M) of the k columns gathered, from their Gram matrix."""
+@implements(gathered_likelihood, Conjugate)
+def _gaussian_likelihood(glm, data, st, work, k):
     if _contains_perfect(st, work):
         resid = factorise(data.gram, data.corr, work.sorted_cols, k, work.chol, work.solved)
         return log_likelihood(data, k, RESID_FLOOR if resid > -0.5 else -1.0)
@@ -177,10 +181,22 @@ def _gaussian_likelihood(data, st, work, k):
     return log_likelihood(data, k, resid)
 
 
-@kernel
-def _neighbour_likelihood(data, st, work, flips, m, leaving):
+@generic
+def neighbour_likelihood(glm, data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
-    if not st.ready or st.ill or data.glm.family != 0:
+
+
+def _canonical(glm, data, st, work, flips, m, leaving):
+    return _canonical_likelihood(data, st, work)
+
+
+implements(neighbour_likelihood, Glm)(_canonical)
+implements(neighbour_likelihood, CustomRows)(_canonical)
+
+
+@implements(neighbour_likelihood, Conjugate)
+def _by_elimination(glm, data, st, work, flips, m, leaving):
+    if not st.ready or st.ill:
         return _canonical_likelihood(data, st, work)
     b = np.int64(0)
     k = st.columns
@@ -214,7 +230,7 @@ def neighbour(data, st, work, store, flips, m):
     else:
         value = prior_now(data, st)
         if value > NEG_INF:
-            value += _neighbour_likelihood(data, st, work, flips, m, leaving)
+            value += neighbour_likelihood(data.glm, data, st, work, flips, m, leaving)
             if not st.overflow:
                 entry = insert(store, st.hash, st.words, value)
     for i in range(m - 1, -1, -1):

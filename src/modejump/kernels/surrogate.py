@@ -7,15 +7,29 @@ number of rows. It is a function of the model alone, so that it can serve as the
 
 from __future__ import annotations
 
-from modejump.core.compilation import kernel
+from modejump.core.compilation import generic, implements, kernel, switch
 from modejump.kernels.evaluate import NEG_INF, factorise
 from modejump.kernels.neighbour import eliminate, prior_now, tableau
 from modejump.kernels.state import column_count, gather, leaving_first, toggle
-from modejump.likelihoods.glm.laplace import log_laplace
-from modejump.priors.codes import AIC, BIC, EB_LOCAL, JEFFREYS, G
+from modejump.likelihoods.columns import Conjugate
+from modejump.likelihoods.custom.own import CustomRows
+from modejump.likelihoods.glm.newton import Glm
+from modejump.priors.coefficients import COEF_PRIORS, EBLocal
 
 # The surrogate's log posterior counts this much: it errs, and the first stage should not refuse what the second takes.
 CAUTION = 0.7
+
+
+_empirical_bayes = EBLocal.log_laplace
+
+
+@kernel
+def _best_g(code, par, n, base, k, log_likelihood, log_det_base, wald):
+    """Mixtures of g-priors want an integral; the best g is near enough for a surrogate."""
+    return _empirical_bayes(par, n, base, k, log_likelihood, log_det_base, wald)
+
+
+_laplace = switch("par, n, base, k, log_likelihood, log_det_base, wald", COEF_PRIORS.cases("log_laplace"), _best_g)
 
 
 @kernel
@@ -24,12 +38,8 @@ def _value(data, st, k, resid, total):
     prior = prior_now(data, st)
     if prior == NEG_INF:
         return NEG_INF
-    code = data.code
-    if not (code == BIC or code == AIC or code == JEFFREYS or code == G):
-        # Mixtures of g-priors want an integral; the best g is near enough for a surrogate.
-        code = EB_LOCAL
     wald = total * max(1.0 - resid, 0.0)
-    return prior + log_laplace(code, data.par, data.n, data.base, k, 0.5 * wald, 0.0, wald)
+    return prior + _laplace(data.coef_prior.code, data.coef_prior.par, data.n, data.base, k, 0.5 * wald, 0.0, wald)
 
 
 @kernel
@@ -57,12 +67,24 @@ def _flipped_resid(data, st, work, flips, m):
     return eliminate(st, work, b)
 
 
-@kernel
-def surrogate_gain(data, st, work, flips, m, total):
+@generic
+def surrogate_gain(glm, data, st, work, flips, m, total):
     """Tempered difference of the surrogate's log posterior to the model that differs from the state's in these terms.
 
-    The state is left as it was.
+    The state is left as it was. Only generalised linear models have a surrogate.
     """
+
+
+def _no_surrogate(glm, data, st, work, flips, m, total):
+    return 0.0
+
+
+implements(surrogate_gain, Conjugate)(_no_surrogate)
+implements(surrogate_gain, CustomRows)(_no_surrogate)
+
+
+@implements(surrogate_gain, Glm)
+def _gain(glm, data, st, work, flips, m, total):
     leaving_first(st, flips, m)
     trusted = st.ready and not st.ill
     k = column_count(data, st)

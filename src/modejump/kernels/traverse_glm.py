@@ -10,7 +10,7 @@ import numpy as np
 from modejump.core.compilation import entry, kernel
 from modejump.kernels.evaluate import NEG_INF, factorise
 from modejump.kernels.traverse import RESCALE_AT, admissible_model, keep_best, rescale
-from modejump.likelihoods.glm.laplace import glm_marginal
+from modejump.likelihoods.columns import log_marginal_of_columns
 
 
 @kernel
@@ -48,7 +48,7 @@ def _value(data, work, model, cols, chol, solved, max_size):
     prior += data.prior.log_size[size]
     if prior == NEG_INF or factorise(data.gram, data.corr, cols, k, chol, solved) < -0.5:
         return NEG_INF, size
-    return prior + glm_marginal(data.glm, work, cols, k, data.code, data.par, data.n), size
+    return prior + log_marginal_of_columns(data.glm, work, cols, k, data.coef_prior, data.n), size
 
 
 @entry

@@ -1,17 +1,28 @@
-"""Marginal likelihoods p(y|M).
+"""Marginal likelihoods p(y|M): families of responses and likelihoods of the user's own.
 
-May import: numpy, scipy, numba, the standard library, `modejump.core.errors` and `modejump.priors`. Nothing else
-of the package.
+To add a family or a link, write its module like those in `glm` and add it to the list below, or to its family's links.
+
+May import: numpy, scipy, numba, the standard library, `modejump.core` and `modejump.priors`. Nothing else of the
+package.
 """
 
-from modejump.likelihoods.gaussian.marginal import MarginalTable, log_marginal, log_marginal_fast, make_table
-from modejump.likelihoods.gaussian.shrinkage import posterior_g_nodes, shrinkage_factor
+from modejump.likelihoods.family import FAMILIES, Family, Link, register_link, resolve_family
+from modejump.likelihoods.gaussian.family import Gaussian
+from modejump.likelihoods.glm.binomial import Binomial
+from modejump.likelihoods.glm.gamma import Gamma
+from modejump.likelihoods.glm.poisson import Poisson
+
+for _family in (Gaussian, Binomial, Poisson, Gamma):
+    FAMILIES.register(_family)
 
 __all__ = [
-    "MarginalTable",
-    "log_marginal",
-    "log_marginal_fast",
-    "make_table",
-    "posterior_g_nodes",
-    "shrinkage_factor",
+    "FAMILIES",
+    "Binomial",
+    "Family",
+    "Gamma",
+    "Gaussian",
+    "Link",
+    "Poisson",
+    "register_link",
+    "resolve_family",
 ]

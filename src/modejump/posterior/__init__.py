@@ -5,14 +5,8 @@ May import: errors, priors, likelihoods, problem, kernels, samplers; NumPy, SciP
 
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
-from modejump.posterior.prediction.gaussian import (
-    NewRows,
-    Predictor,
-    new_rows,
-    predictive_interval,
-    predictive_mean,
-    predictive_std,
-)
+from modejump.posterior.prediction.distribution import NewRows, PredictiveDistribution, new_rows
+from modejump.posterior.prediction.gaussian import Predictor
 from modejump.posterior.prediction.glm import GlmPredictor
 from modejump.posterior.storage import load_run, save_run
 from modejump.posterior.verdict import Verdict, verdict
@@ -21,14 +15,12 @@ __all__ = [
     "GlmPredictor",
     "NewRows",
     "Posterior",
+    "PredictiveDistribution",
     "Predictor",
     "Verdict",
     "coefficients",
     "load_run",
     "new_rows",
-    "predictive_interval",
-    "predictive_mean",
-    "predictive_std",
     "save_run",
     "verdict",
 ]

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.posterior.prediction.gaussian import Predictor
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -50,71 +49,10 @@ def coefficients(
     DataFrame
         Indexed by column: the intercept, columns always in, then the candidates in the problem's order.
     """
-    problem, predictor = posterior.problem, posterior.predictor(kind)
+    problem = posterior.problem
     names = _base_names(problem, base_columns) + _candidate_names(problem, columns)
-    if isinstance(predictor, Predictor):
-        mean, given, held, variance, given_variance = _candidate_moments(predictor)
-        base_mean, base_variance = _base_moments(predictor, mean)
-    else:
-        base_mean, base_variance, mean, variance, given, given_variance, held = predictor.coefficient_moments()
-    return pd.DataFrame(
-        {
-            "mean": np.concatenate([base_mean, mean]),
-            "sd": np.sqrt(np.concatenate([base_variance, variance])),
-            "conditional_mean": np.concatenate([base_mean, given]),
-            "conditional_sd": np.sqrt(np.concatenate([base_variance, given_variance])),
-            "probability": np.concatenate([np.ones(len(base_mean)), held]),
-        },
-        index=pd.Index(names, name="column", dtype=object),
-    )
-
-
-def _candidate_moments(
-    predictor: Predictor,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each coefficient: mean, mean given inclusion, mass of inclusion, variance, variance given inclusion.
-
-    Squares are summed about the means, in a second pass: coefficients known to many digits lose none.
-    """
-    problem, moments, weight = predictor.problem, predictor.moments, predictor.models.weight
-    scale = problem.data.columns.scale
-    held, mean = np.zeros(problem.n_columns), np.zeros(problem.n_columns)
-    for i, fit in predictor.each_fit():
-        held[fit.columns] += weight[i]
-        mean[fit.columns] += weight[i] * moments.shrink[i] * fit.coef * predictor.unit / scale[fit.columns]
-    with np.errstate(invalid="ignore"):
-        given = mean / held
-    variance = np.maximum(1.0 - held, 0.0) * mean**2
-    given_variance = np.where(held > 0.0, 0.0, np.nan)
-    for i, fit in predictor.each_fit():
-        c = fit.columns
-        beta = fit.coef * predictor.unit / scale[c]
-        own = moments.shrink_variance[i] * np.square(fit.root / scale[c, None]).sum(axis=1)
-        own += max(moments.shrink2[i] - moments.shrink[i] ** 2, 0.0) * beta**2
-        centre = moments.shrink[i] * beta
-        variance[c] += weight[i] * (own + (centre - mean[c]) ** 2)
-        given_variance[c] += weight[i] * (own + (centre - given[c]) ** 2) / held[c]
-    return mean, given, held, variance, given_variance
-
-
-def _base_moments(predictor: Predictor, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the base's coefficients.
-
-    A base coefficient is that of the base alone, less the candidates' loadings on it times their
-    coefficients.
-    """
-    problem, moments, weight = predictor.problem, predictor.moments, predictor.models.weight
-    loading, scale = problem.data.columns.loading, problem.data.columns.scale
-    average_shift = loading @ mean
-    variance = (weight @ moments.variance) * np.square(predictor.base_root).sum(axis=1)
-    for i, fit in predictor.each_fit():
-        part = loading[:, fit.columns] / scale[fit.columns]
-        shift = part @ fit.coef * predictor.unit
-        own = max(moments.shrink2[i] - moments.shrink[i] ** 2, 0.0) * shift**2
-        if len(fit.columns):
-            own = own + moments.shrink_variance[i] * np.square(part @ fit.root).sum(axis=1)
-        variance += weight[i] * (own + (moments.shrink[i] * shift - average_shift) ** 2)
-    return problem.base_coef - average_shift, variance
+    moments = posterior.predictor(kind).coefficient_moments()
+    return pd.DataFrame(moments, index=pd.Index(names, name="column", dtype=object))
 
 
 def _candidate_names(problem: Problem, columns: Sequence[str] | None) -> list[str]:

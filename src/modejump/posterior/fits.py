@@ -10,11 +10,10 @@ import numpy as np
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
 from modejump.kernels.evaluate import columns_resid
-from modejump.likelihoods.glm.rows import OWN
-from modejump.posterior.prediction.laplace import LaplaceFits, chosen_fits, has_rows, laplace_fits, log_marginal_of
+from modejump.posterior.prediction.laplace import LaplaceFits, has_rows, laplace_fits, log_marginal_of, picked_fits
 from modejump.problem.fingerprint import is_unchanged
 from modejump.problem.problem import Problem
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import Result, members_of
 
 # Prediction averages over the leading models that hold this share of the posterior ...
 MASS = 0.999
@@ -46,6 +45,11 @@ class KeptModels(NamedTuple):
     mass: float
     fits: LaplaceFits | None = None
 
+    @property
+    def estimated(self) -> np.ndarray:
+        """Which of the models can be estimated."""
+        return self.resid >= 0.0 if self.fits is None else np.isfinite(self.fits.log_marginal)
+
 
 class Fit(NamedTuple):
     """Least-squares fit of one model in standardised columns.
@@ -58,7 +62,7 @@ class Fit(NamedTuple):
     root: np.ndarray
 
 
-def model_probabilities(result: SamplerResult) -> np.ndarray:
+def model_probabilities(result: Result) -> np.ndarray:
     """Valid estimate of each kept model's probability: exact after enumeration, otherwise by frequency.
 
     After a search among features that does not sample, and without any sampling step (a run stopped in warm-up),
@@ -69,9 +73,7 @@ def model_probabilities(result: SamplerResult) -> np.ndarray:
     return np.exp(result.models.log_posterior - result.log_evidence)
 
 
-def keep_models(
-    problem: Problem, result: SamplerResult, max_models: int = MAX_MODELS, mass: float = MASS
-) -> KeptModels:
+def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
 
     Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other
@@ -107,24 +109,21 @@ def keep_models(
 def _measured(problem: Problem, words: np.ndarray, weight: np.ndarray, mass: float) -> KeptModels:
     """Models with what their fits leave of the response, or with the fits themselves."""
     members = [members_of(row) for row in words]
-    if problem.family.name == "gaussian":
+    if problem.family.conjugate:
         return KeptModels(words, weight, residual_shares(problem, members), mass)
-    fits = generalised_fits(problem, members)
-    return KeptModels(words, weight, np.zeros(0), mass, fits)
+    return KeptModels(words, weight, np.zeros(0), mass, generalised_fits(problem, members))
 
 
 def _with_estimates(models: KeptModels) -> KeptModels:
     """The models that can be estimated; their weights sum to one again."""
-    words, weight, resid, mass, fits = models
-    if fits is None:
-        able = resid >= 0.0
-        resid = resid[able]
-    else:
-        able = np.isfinite(fits.log_marginal)
-        fits = chosen_fits(fits, able)
+    able = models.estimated
     if not able.any():
         raise InputError("no model with positive probability can be estimated, so there is nothing to predict from.")
-    return KeptModels(words[able], weight[able] / weight[able].sum(), resid, mass, fits)
+    weight = models.weight[able] / models.weight[able].sum()
+    models = models._replace(words=models.words[able], weight=weight)
+    if models.fits is None:
+        return models._replace(resid=models.resid[able])
+    return models._replace(fits=picked_fits([models.fits], np.flatnonzero(able)))
 
 
 def _systematic(probability: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,12 +141,6 @@ def single_model(problem: Problem, members: Sequence[int]) -> KeptModels:
     return _measured(problem, words, np.ones(1), float("nan"))
 
 
-def members_of(words: np.ndarray) -> list[int]:
-    """Indices of the terms in one bit set."""
-    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits).tolist()
-
-
 def model_columns(problem: Problem, members: Sequence[int]) -> np.ndarray:
     """Candidate columns of the terms of a model, ascending."""
     first = problem.data.first
@@ -155,11 +148,15 @@ def model_columns(problem: Problem, members: Sequence[int]) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
 
 
-def _check_known(problem: Problem, members: Sequence[int], columns: np.ndarray) -> None:
-    """A saved run of very many columns keeps the products of some of them only, and merged runs those within each;
-    the others are NaN."""
+def _check_known(problem: Problem, columns: np.ndarray) -> None:
+    """Refuse models whose products nobody knows.
+
+    A saved run of very many columns keeps the products of some of them only, and merged runs those within each; the
+    others are NaN.
+    """
     if np.isnan(problem.data.gram[np.ix_(columns, columns)]).any():
-        names = ", ".join(problem.names[t] for t in members)
+        terms = np.unique(np.searchsorted(problem.data.first, columns, side="right") - 1)
+        names = ", ".join(problem.names[t] for t in terms)
         raise InputError(
             f"the saved run does not hold what the model {{{names}}} needs, because its leading models lack "
             "some of these terms; fit again to evaluate it."
@@ -171,14 +168,14 @@ def residual_shares(problem: Problem, models: Sequence[Sequence[int]]) -> np.nda
     out = np.empty(len(models))
     for i, members in enumerate(models):
         columns = model_columns(problem, members)
-        _check_known(problem, members, columns)
+        _check_known(problem, columns)
         out[i] = columns_resid(problem.data, columns)
     return out
 
 
 def generalised_fits(problem: Problem, models: Sequence[Sequence[int]]) -> LaplaceFits:
     """Fits of generalised linear models."""
-    if problem.family.code == OWN:
+    if problem.family.custom:
         raise InputError(
             "a likelihood of your own says nothing about coefficients and new responses, so it cannot predict; for "
             "that choose a family by name."
@@ -196,7 +193,7 @@ def generalised_marginal(problem: Problem, members: Sequence[int]) -> float:
 def _check_rows(problem: Problem, members: Sequence[int]) -> None:
     """A saved run has no rows to fit to."""
     names = ", ".join(problem.names[t] for t in members)
-    if problem.family.code == OWN and not has_rows(problem):
+    if problem.family.custom and not has_rows(problem):
         raise InputError(
             f"the saved run holds no functions, and the model {{{names}}} is none of the models stored with it; fit "
             "again to evaluate it."
@@ -250,10 +247,9 @@ def invert_root_plain(gram: np.ndarray, corr: np.ndarray, cols: np.ndarray) -> t
     return root @ (root.T @ corr[cols]), root
 
 
-def fit_model(problem: Problem, members: Sequence[int]) -> Fit:
-    """Standardised coefficients of a model of full rank and the root of its inverse Gram matrix."""
-    columns = model_columns(problem, members)
-    _check_known(problem, members, columns)
+def fit_model(problem: Problem, columns: np.ndarray) -> Fit:
+    """Standardised coefficients of a model of full rank, by its columns, and the root of its inverse Gram matrix."""
+    _check_known(problem, columns)
     k = len(columns)
     fit = Fit(columns, np.zeros(k), np.zeros((k, k)))
     invert_root(problem.data.gram, problem.data.corr, columns, fit.coef, fit.root)

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.likelihoods.glm.rows import OWN
-from modejump.posterior.fits import KeptModels, members_of, model_probabilities, single_model
+from modejump.posterior.fits import KeptModels, model_probabilities, single_model
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.laplace import LaplaceFits, picked_fits
 from modejump.problem.fingerprint import differing
 from modejump.problem.problem import Problem
 from modejump.samplers.merge import weighted_inclusion
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import ModelTable, Result, members_of
 
 # Two runs agree about a model where its log posteriors are as close as this.
 AGREEMENT = 1e-6
@@ -39,14 +38,16 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
     first = posteriors[0]
     for other in posteriors[1:]:
         check_same_problem(first, other)
-        if other.problem.names != first.problem.names:
-            raise InputError("the runs found different laws; merge their estimators, by modejump.merge.")
     exact = [posterior for posterior in posteriors if posterior.exact]
     if exact or len(posteriors) == 1:
         return (exact or [first])[0]
     algorithms = sorted({posterior.result.algorithm for posterior in posteriors})
     if len(algorithms) > 1:
         raise InputError(f"the runs used different algorithms ({', '.join(algorithms)}); merge runs of one of them.")
+    if first.result.laws is not None:
+        from modejump.posterior.merge_laws import over_united_laws
+
+        posteriors = over_united_laws(posteriors)
     results = [posterior.result for posterior in posteriors]
     _refuse_twice(results)
     # A run in memory still has its rows; those read from files have none.
@@ -58,24 +59,26 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
 
 def _rows_held(problem: Problem) -> int:
     """Rows that a problem has in memory, whatever for."""
-    return len(problem.data.columns.x) + len(problem.data.glm.y)
+    return len(problem.data.columns.x) + problem.data.glm.rows
 
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
     """Raise InputError where two posteriors are not of the same problem, and say what differs."""
-    if OWN in (ours.problem.family.code, theirs.problem.family.code):
-        raise InputError("runs under a likelihood of your own are not merged: nobody can tell whether it is the same.")
-    if ours.fingerprints is None or theirs.fingerprints is None:
+    if ours.result.laws is not None and "mjmcmc" in (ours.result.algorithm, theirs.result.algorithm):
         raise InputError(
-            "a run was saved by a version that kept no fingerprint of its problem, so nobody can tell whether the runs "
-            "belong together; fit it again."
+            "laws of rows that are read in chunks are models of a library that each run finds for itself, so such runs "
+            "cannot be merged; run one with more chains."
         )
+    if ours.problem.family.custom or theirs.problem.family.custom:
+        raise InputError("runs with a likelihood of your own cannot be merged, because it may not be the same in all.")
+    if ours.fingerprints is None or theirs.fingerprints is None:
+        raise InputError("a run has no fingerprint of its problem, so it cannot be merged; fit it again.")
     part = differing(ours.fingerprints, theirs.fingerprints)
     if part:
         raise InputError(f"the runs are not of the same problem: {part} differ; merge runs that share them.")
 
 
-def _refuse_twice(results: Sequence[SamplerResult]) -> None:
+def _refuse_twice(results: Sequence[Result]) -> None:
     """The same chains twice would be taken for independent ones."""
     for i, a in enumerate(results):
         for b in results[:i]:
@@ -85,7 +88,7 @@ def _refuse_twice(results: Sequence[SamplerResult]) -> None:
                 )
 
 
-def _same_chains(a: SamplerResult, b: SamplerResult) -> bool:
+def _same_chains(a: Result, b: Result) -> bool:
     """Whether some chain of one run begins as a chain of the other does."""
     if a.batch_means is None or b.batch_means is None:
         if a.chain_best is None or b.chain_best is None or a.populations != b.populations:
@@ -102,7 +105,7 @@ def _same_chains(a: SamplerResult, b: SamplerResult) -> bool:
     return any(pairs)
 
 
-def _longer_batches(result: SamplerResult, length: int) -> np.ndarray:
+def _longer_batches(result: Result, length: int) -> np.ndarray:
     """Batch means of chains in batches of this length; what is left over at the end is left out."""
     assert result.batch_means is not None
     times = length // result.batch_length
@@ -111,7 +114,7 @@ def _longer_batches(result: SamplerResult, length: int) -> np.ndarray:
     return result.batch_means[:, : whole * times].reshape(chains, whole, times, terms).mean(axis=2)
 
 
-def _merged_batches(results: Sequence[SamplerResult]) -> tuple[np.ndarray | None, int, list[str]]:
+def _merged_batches(results: Sequence[Result]) -> tuple[np.ndarray | None, int, list[str]]:
     """Batch means of all chains side by side, in batches of one length and one number, and what was lost by that."""
     if any(r.batch_means is None or not r.batch_means.shape[1] for r in results):
         return None, 0, []
@@ -187,7 +190,7 @@ def united_models(tables: Sequence[ModelTable]) -> ModelTable:
     )  # fmt: skip
 
 
-def _merged_result(results: Sequence[SamplerResult], terms: int) -> SamplerResult:
+def _merged_result(results: Sequence[Result], terms: int) -> Result:
     """Sums, unions and shares of several results."""
     models = united_models([r.models for r in results])
     top = models.log_posterior[0]
@@ -203,7 +206,7 @@ def _merged_result(results: Sequence[SamplerResult], terms: int) -> SamplerResul
         members = models.membership(terms).sum(axis=1)
         sizes = np.bincount(members, weights=weight / total, minlength=terms + 1)
     best = [r.chain_best for r in results if r.chain_best is not None]
-    return SamplerResult(
+    return Result(
         algorithm=results[0].algorithm,
         exact=False,
         models=models,
@@ -215,7 +218,7 @@ def _merged_result(results: Sequence[SamplerResult], terms: int) -> SamplerResul
         batch_length=length,
         steps=steps,
         warmup_steps=sum(r.warmup_steps for r in results),
-        acceptance=_added([r.acceptance for r in results]),  # type: ignore[arg-type]
+        acceptance=_added([r.acceptance for r in results]),
         seconds=sum(r.seconds for r in results),
         warmup_seconds=sum(r.warmup_seconds for r in results),
         finished=all(r.finished for r in results),
@@ -226,12 +229,13 @@ def _merged_result(results: Sequence[SamplerResult], terms: int) -> SamplerResul
         restarts=sum(r.restarts for r in results),
         forgotten_shared=sum(r.forgotten_shared for r in results),
         library=max(r.library for r in results),
-        population_moves=_added([r.population_moves for r in results]),  # type: ignore[arg-type]
+        population_moves=_added([r.population_moves for r in results]),
         library_share=sum(r.library_share * r.steps for r in results) / steps if steps else float("nan"),
+        laws=results[0].laws,
     )
 
 
-def _cut(results: Sequence[SamplerResult]) -> list[str]:
+def _cut(results: Sequence[Result]) -> list[str]:
     """What to say where runs evaluated models that they did not keep."""
     lost = 0.0
     for r in results:

@@ -11,28 +11,27 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.features.nonlinear.expression import Feature
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.likelihoods.glm.rows import OWN
 from modejump.posterior.fits import (
     KeptModels,
     generalised_marginal,
     keep_models,
-    members_of,
     model_columns,
     model_probabilities,
     residual_shares,
     single_model,
 )
 from modejump.priors.plain import log_model_prior
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import fingerprints
-from modejump.problem.problem import Problem
 from modejump.samplers.diagnostics import Diagnostics, diagnose
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.laws import Laws
+from modejump.samplers.result import Result, members_of
 
 if TYPE_CHECKING:
-    from modejump.posterior.prediction.gaussian import Predictor
-    from modejump.posterior.prediction.glm import GlmPredictor
+    from modejump.posterior.prediction.distribution import PredictiveDistribution
     from modejump.posterior.verdict import Verdict
 
 KINDS = ("bma", "best", "median")
@@ -40,35 +39,50 @@ KINDS = ("bma", "best", "median")
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior over the models of one problem.
+    """Posterior over the models of one problem; after a search among features, over models of the laws found.
 
     Attributes
     ----------
     problem : Problem
-        Data and priors.
-    result : SamplerResult
+        Data and priors; after a search among features, the selection among the laws of the result.
+    result : Result
         Evaluated models and the record of the chains.
     kept : mapping of str to KeptModels, optional
         For a posterior read from a file: the models behind each kind of prediction, chosen when it was saved.
     identity : mapping of str to str, optional
-        Digests of the problem, where ``problem`` is not the one that was searched or holds no rows; see
+        Digests of the problem, where the posterior holds no rows; see
         :func:`modejump.problem.fingerprint.fingerprints`.
+    searched : FeatureProblem, optional
+        The problem whose features were searched, where the posterior holds its rows.
     """
 
-    problem: Problem
-    result: SamplerResult
+    problem: Any
+    result: Result
     kept: Mapping[str, KeptModels] | None = None
     identity: Mapping[str, str] | None = None
+    searched: FeatureProblem | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.problem, FeatureProblem):
+            object.__setattr__(self, "searched", self.problem)
+        if self.result.laws is not None:
+            object.__setattr__(self, "problem", self.result.laws.problem)
+
+    @property
+    def laws(self) -> Laws | None:
+        """The laws that a search found; None for selection among given terms."""
+        return self.result.laws
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str] | None:
         """Digests of the problem's data, terms or space, likelihood and priors; None where nobody knows its data, or
         the likelihood is a function of the user's own."""
-        if self.identity is not None:
+        if self.identity is not None or self.problem.family.custom:
             return self.identity
-        if self.problem.family.code == OWN or (self.problem.observed is None and self.problem.digest is None):
-            return None
-        return fingerprints(self.problem)
+        if self.searched is not None:
+            return fingerprints(self.searched)
+        known = self.problem.observed is not None or self.problem.digest is not None
+        return fingerprints(self.problem) if known else None
 
     def merge(self, *others: Posterior) -> Posterior:
         """This posterior and others of the same problem as one: models united, visits added, chains side by side.
@@ -78,8 +92,7 @@ class Posterior:
         Parameters
         ----------
         *others : Posterior
-            Posteriors of the same data, terms and priors, from other chains. After a search among features each knows
-            laws of its own; estimators are merged by ``modejump.merge``, which unites these first.
+            Posteriors of the same data, terms or space, and priors, from other chains.
         """
         from modejump.posterior.merge import merge_posteriors
 
@@ -144,10 +157,10 @@ class Posterior:
         """Inclusion probabilities, best first, indexed by term name.
 
         Columns: ``probability`` (exact or frequency), ``mcse``, ``ess``, ``r_hat``, ``renormalised`` and
-        ``complexity``. After enumeration the error is 0, the effective size infinite, and R-hat NaN because
-        there are no chains. Terms that are always in are part of every model and have no row. Ties keep the
-        order of the terms. See :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled
-        run.
+        ``complexity``; after a search among features also ``aliases``, the other spellings of a law. After
+        enumeration the error is 0, the effective size infinite, and R-hat NaN because there are no chains. Terms that
+        are always in are part of every model and have no row. Ties keep the order of the terms. See
+        :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled run.
         """
         terms = self.problem.n_terms
         if self.diagnostics is not None:
@@ -156,18 +169,20 @@ class Posterior:
             sure = 0.0 if self.exact else np.nan
             mcse, r_hat = np.full(terms, sure), np.full(terms, np.nan)
             ess = np.full(terms, np.inf if self.exact else np.nan)
-        frame = pd.DataFrame(
-            {
-                "probability": self.probability,
-                "mcse": mcse,
-                "ess": ess,
-                "r_hat": r_hat,
-                "renormalised": self.renormalised,
-                "complexity": np.ones(terms, np.int64),
-            },
-            index=pd.Index(self.problem.names, name="feature", dtype=object),
-        )
-        return frame.iloc[np.argsort(-self.probability, kind="stable")]
+        columns: dict[str, Any] = {
+            "probability": self.probability,
+            "mcse": mcse,
+            "ess": ess,
+            "r_hat": r_hat,
+            "renormalised": self.renormalised,
+            "complexity": np.ones(terms, np.int64),
+        }
+        index = pd.Index(self.problem.names, name="feature", dtype=object)
+        if self.laws is not None:
+            columns["complexity"] = np.array([law.complexity for law in self.laws.features], np.int64)
+            aliases = [tuple(a.text for a in self.laws.aliases.get(law, ())) for law in self.laws.features]
+            columns["aliases"] = pd.Series(aliases, index=index, dtype=object)
+        return pd.DataFrame(columns, index=index).iloc[np.argsort(-self.probability, kind="stable")]
 
     def models(self, limit: int | None = 1000) -> pd.DataFrame:
         """The models held, best first.
@@ -223,15 +238,25 @@ class Posterior:
             return members_of(self.result.models.words[0])
         return np.flatnonzero(self.probability >= 0.5).tolist()
 
-    def log_marginal_likelihood(self, features: Sequence[str]) -> float:
+    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
         """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient.
 
         Exact for Gaussian responses. For others it is Laplace's approximation, and -inf as well where the maximum
-        likelihood estimate does not exist.
+        likelihood estimate does not exist. After a search any feature of the space may be asked for, found or not,
+        with its factors in any order, unless the posterior holds no rows.
         """
-        members = self.problem.index_of(features)
+        given = [features] if isinstance(features, str | Feature) else list(features)
+        if self.laws is not None:
+            from modejump.posterior.law_models import marginal_of_laws
+
+            return marginal_of_laws(self, given)
+        return self.marginal_of([str(feature) for feature in given])
+
+    def marginal_of(self, names: Sequence[str]) -> float:
+        """The same for terms of ``problem``."""
+        members = self.problem.index_of(names)
         stored = self._stored(members)
-        if self.problem.family.name != "gaussian":
+        if not self.problem.family.conjugate:
             if stored is None and members:
                 stored = generalised_marginal(self.problem, members)
             return 0.0 if stored is None else stored
@@ -239,9 +264,8 @@ class Posterior:
         if resid < 0.0:
             return float("-inf")
         data = self.problem.data
-        return float(
-            log_marginal(data.code, data.par, data.n, data.base, len(model_columns(self.problem, members)), resid)
-        )
+        k = len(model_columns(self.problem, members))
+        return float(log_marginal(data.coef_prior, data.n, data.base, k, resid))
 
     def _stored(self, members: list[int]) -> float | None:
         """Residual share or log marginal likelihood saved with the run.
@@ -280,10 +304,10 @@ class Posterior:
         return dict(self.kept or {})
 
     @cached_property
-    def _predictors(self) -> dict[str, Predictor | GlmPredictor]:
+    def _predictors(self) -> dict[str, PredictiveDistribution]:
         return {}
 
-    def predictor(self, kind: str = "bma") -> Predictor | GlmPredictor:
+    def predictor(self, kind: str = "bma") -> PredictiveDistribution:
         """The predictive distribution, prepared once: "bma" averages, "best" and "median" use one model.
 
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
@@ -293,8 +317,8 @@ class Posterior:
         from modejump.posterior.prediction.glm import GlmPredictor
 
         if kind not in self._predictors:
-            gaussian = self.problem.family.name == "gaussian"
-            self._predictors[kind] = Predictor.build(self, kind) if gaussian else GlmPredictor.build(self, kind)
+            made = Predictor if self.problem.family.conjugate else GlmPredictor
+            self._predictors[kind] = made(self.problem, self.kept_models(kind), kind)
         return self._predictors[kind]
 
     @cached_property

@@ -1,125 +1,103 @@
-"""Runs on disk: JSON and plain arrays, readable by anything, never pickled.
+"""Posteriors on disk: JSON and plain arrays, readable by anything, never pickled.
 
-A run is a directory. ``run.json`` holds names, priors, settings and the digest of ``posterior.npz``, which
-holds the arrays; ``inclusion.csv`` and ``models.csv`` are for people. The training rows are never stored:
-prediction needs only the Gram matrix, the loadings on the base and the like. A problem of very many columns
-keeps the part of its Gram matrix that the models kept for prediction use. A generalised linear model keeps coefficients
-and factors of the information of the models kept for prediction instead; of a likelihood of the user's own, a name.
+``run.json`` holds names, priors and settings, and vouches for ``run-N.npz``, which holds the arrays; ``inclusion.csv``
+and ``models.csv`` are for people. The training rows are never stored: prediction needs only the Gram matrix, the
+loadings on the base and the like. A problem of very many columns keeps the part of its Gram matrix that the models kept
+for prediction use. A generalised linear model keeps coefficients and factors of the information of these models
+instead; of a likelihood of the user's own, a name.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
-import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.likelihoods import make_table
+from modejump.features.nonlinear.expression import Feature
+from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.likelihoods.families import Family, resolve_family
-from modejump.likelihoods.glm.newton import Glm, no_glm
-from modejump.likelihoods.glm.rows import OWN
-from modejump.posterior.fits import KeptModels, members_of, model_columns
+from modejump.posterior.fits import KeptModels, model_columns
 from modejump.posterior.posterior import KINDS, Posterior
-from modejump.posterior.prediction.gaussian import base_factor
-from modejump.posterior.prediction.glm import generalised_base_factor
+from modejump.posterior.prediction.distribution import base_factor
 from modejump.posterior.prediction.laplace import LaplaceFits
-from modejump.posterior.stored_arrays import check_about, check_arrays
-from modejump.priors import codes
 from modejump.priors.coefficients import coef_prior_from_dict
 from modejump.priors.models import ModelPrior, model_prior_from_dict
-from modejump.problem.problem import Columns, Problem, ProblemData, term_keys
-from modejump.runtime.checkpoints import read_arrays
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.problem.problem import Columns, Problem, problem_data
+from modejump.runtime.files import MODEL
+from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
+from modejump.samplers.laws import Laws
+from modejump.samplers.result import ModelTable, Result, members_of
 
-FORMAT = "modejump run"
-# Gaussian responses are written in format 2, which earlier versions read; others need format 3.
-FORMAT_VERSION = 3
-_GAUSSIAN_VERSION = 2
-JSON_NAME, ARRAYS_NAME = "run.json", "posterior.npz"
-# Leading models written, besides those that prediction uses: 40 MB at most for up to 64 terms.
+# Leading models written, besides those that prediction uses: 50 MB at most for up to 64 terms.
 STORED_MODELS = 1_000_000
 # Up to this many columns the whole Gram matrix is stored (4 MB), so any model can be evaluated after loading.
 WHOLE_GRAM = 1024
-# Fields of ProblemData that are numbers or arrays and stored as they are; the others are made anew.
-_OTHER_DATA = ("gram", "rank", "table", "prior", "columns", "glm")
-_PLAIN_DATA = tuple(name for name in ProblemData._fields if name not in _OTHER_DATA)
+# Fields of ProblemData that are stored as they are; the others are made anew.
+_PLAIN_DATA = ("corr", "first", "n", "base", "zobrist")
+_PLAIN_TYPES: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
+F, I, U = np.float64, np.int64, np.uint64  # noqa: E741
 
 
-def save_run(
-    posterior: Posterior,
-    directory: str | os.PathLike[str],
-    extra: Mapping[str, Any] | None = None,
-    inclusion: pd.DataFrame | None = None,
-) -> None:
+def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
-    Files appear under their names only when all of them are complete, and ``run.json``, which vouches for the arrays,
-    comes last. Where they cannot be written, a run that is there already stays.
+    Where it cannot be written, one that is there already stays.
 
     Parameters
     ----------
     posterior : Posterior
         What to write.
     directory : path
-        Where to write it; a run that is there already is replaced.
+        Where to write it; a posterior that is there already is replaced.
     extra : mapping, optional
         Anything more to keep, made of what JSON can hold.
-    inclusion : DataFrame, optional
-        The table of ``inclusion.csv``; that of the posterior by default.
     """
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, but a run is saved as a directory; give another path.")
+        raise InputError(f"{folder} is a file, but a model is saved as a directory; give another path.")
     folder.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **_arrays(posterior))
-    blob = buffer.getvalue()
-    about = _about(posterior) | {"digest": hashlib.sha256(blob).hexdigest(), "extra": dict(extra or {})}
-    text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False)
     models = posterior.models()
     models["features"] = [" + ".join(f) for f in models["features"]]
-    contents = {
-        ARRAYS_NAME: blob,
-        "inclusion.csv": (posterior.inclusion if inclusion is None else inclusion).to_csv().encode(),
-        "models.csv": models.to_csv(index=False).encode(),
-        JSON_NAME: text.encode(),
-    }
-    partials = {name: folder / f".{name}.{os.getpid()}.partial" for name in contents}
-    try:
-        for name, content in contents.items():
-            _write(partials[name], content)
-        # What vouched for the arrays before does not vouch for the new ones.
-        (folder / JSON_NAME).unlink(missing_ok=True)
-        for name, partial in partials.items():
-            os.replace(partial, folder / name)
-    finally:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
+    tables = {"inclusion.csv": posterior.inclusion.to_csv(), "models.csv": models.to_csv(index=False)}
+    about = _about(posterior) | {"extra": dict(extra or {})}
+    MODEL.write(folder, about, _arrays(posterior), {name: text.encode() for name, text in tables.items()})
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file, and bring it to the disk."""
+def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, Any]]:
+    """Read a posterior that :func:`save_run` wrote, and what was kept with it.
+
+    The posterior predicts as the one saved did. It holds no training rows; its table holds the million leading
+    models.
+    """
+    folder = Path(directory)
     try:
-        with open(path, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        # Errors of writing do not say where.
-        error.filename = error.filename or str(path.parent)
-        raise
+        about, arrays = MODEL.read(folder)
+    except OSError:
+        raise InputError(
+            f"{folder} is not a saved model: it has no readable {MODEL.file}; give a directory that save wrote."
+        ) from None
+    reader = Reader(arrays, damaged=InputError)
+    try:
+        problem = _problem(about["problem"], reader.under("problem"))
+        laws = None if about["laws"] is None else laws_from_dict(about["laws"], problem)
+        result = _result(about["result"], reader, problem.n_terms, laws)
+        kinds = [kind for kind in KINDS if f"{kind}/words" in reader]
+        kept = {kind: _kept(problem, reader.under(kind)) for kind in kinds}
+        identity = about["fingerprint"]
+        identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
+        return Posterior(problem, result, kept, identity), dict(about["extra"])
+    except InputError as error:
+        raise MODEL.damaged(folder, str(error).rstrip(".")) from None
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError):
+        raise MODEL.damaged(folder, f"{MODEL.file} does not describe a posterior") from None
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
 
 
 def _about(posterior: Posterior) -> dict[str, Any]:
@@ -127,10 +105,12 @@ def _about(posterior: Posterior) -> dict[str, Any]:
     problem, result = posterior.problem, posterior.result
     cut = result.models.visits[STORED_MODELS:]
     cut_shared = cut[result.models.chains[STORED_MODELS:] >= 2]
+    plain = {
+        name: _jsonable(value)
+        for name, value in _fields(result)
+        if name not in ("models", "laws") and not isinstance(value, np.ndarray)
+    }
     return {
-        "format": FORMAT,
-        "format_version": _GAUSSIAN_VERSION if _is_gaussian(problem) else FORMAT_VERSION,
-        "modejump_version": _package_version(),
         "problem": {
             "names": list(problem.names),
             "always_in": list(problem.always_in),
@@ -138,26 +118,20 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "family": problem.family.name,
             "link": problem.family.link,
             # Files hold no functions: of a likelihood of the user's own they know the name.
-            **({"likelihood": repr(problem.family)} if problem.family.code == OWN else {}),
+            "likelihood": repr(problem.family) if problem.family.custom else None,
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
             "rows": int(problem.rows),
         },
-        # What the run is a run of; earlier versions pass over it.
         "fingerprint": None if posterior.fingerprints is None else dict(posterior.fingerprints),
-        "result": {
-            name: _jsonable(value)
-            for name, value in _fields(result)
-            if name != "models" and not isinstance(value, np.ndarray)
-        }
         # Models beyond the bound count as forgotten in what is loaded.
+        "result": plain
         | {
             "forgotten_visits": int(result.forgotten_visits + cut.sum()),
             "forgotten_shared": int(result.forgotten_shared + cut_shared.sum()),
-            # JSON has no NaN.
-            "library_share": None if np.isnan(result.library_share) else float(result.library_share),
         },
+        "laws": None if result.laws is None else laws_to_dict(result.laws),
         "verdict": {"level": posterior.verdict.level, "text": str(posterior.verdict)},
     }
 
@@ -167,50 +141,65 @@ def _fields(record: Any) -> list[tuple[str, Any]]:
 
 
 def _jsonable(value: Any) -> Any:
-    """A value made of what JSON holds, with NumPy numbers as plain ones."""
+    """A value made of what JSON holds: NumPy numbers as plain ones, None for NaN."""
     if isinstance(value, Mapping):
         return {str(name): _jsonable(part) for name, part in value.items()}
     if isinstance(value, tuple | list):
         return [_jsonable(part) for part in value]
-    return value.item() if isinstance(value, np.generic) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
-def _package_version() -> str:
-    try:
-        return metadata.version("modejump")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+def laws_to_dict(laws: Laws) -> dict[str, Any]:
+    """Laws as JSON holds them; features are texts."""
+    shown = {node for f in laws.features for node in f.subfeatures() if node.kind == "projection"}
+    return {
+        "features": [feature.text for feature in laws.features],
+        "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
+        "alphas": {node.text: [float(v) for v in laws.alphas[node]] for node in sorted(shown)},
+        # Merging adds up the spellings of all runs.
+        "spelled": [[sorted(f.text for f in model), value] for model, value in laws.spelled.items()],
+    }
 
 
-def _arrays(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The arrays of a run: models, chains, and the sufficient statistics of the data."""
+def laws_from_dict(stored: Mapping[str, Any], problem: Problem) -> Laws:
+    """Laws from what ``laws_to_dict`` returned."""
+    features = tuple(map(Feature.parse, stored["features"]))
+    if tuple(feature.text for feature in features) != problem.names:
+        raise TypeError("laws of another posterior")
+    aliases = {law: tuple(map(Feature.parse, stored["aliases"].get(law.text, ()))) for law in features}
+    alphas = {Feature.parse(text): np.array(values, F) for text, values in stored["alphas"].items()}
+    spelled = {frozenset(map(Feature.parse, texts)): float(value) for texts, value in stored["spelled"]}
+    return Laws(features, aliases, alphas, problem, spelled)
+
+
+def _arrays(posterior: Posterior) -> Snapshot:
+    """The arrays of a posterior: models, chains, and the sufficient statistics of the data."""
     problem, result = posterior.problem, posterior.result
     data, columns = problem.data, problem.data.columns
-    own = problem.family.code == OWN
+    own = problem.family.custom
     # A likelihood of the user's own predicts nothing.
     kept = {} if own else _kept_kinds(posterior)
     stored = _stored_columns(problem, kept)
     block = data.gram[np.ix_(stored, stored)]
-    arrays = {
+    about = {
         "loading": columns.loading,
         "scale": columns.scale,
         "base_coef": problem.base_coef,
-        "base_factor": np.eye(data.base) if own else _factor_of_base(problem),
+        "base_factor": np.eye(data.base) if own else base_factor(problem),
         "parent_start": data.prior.parent_start,
         "parent_index": data.prior.parent_index,
         "gram_columns": stored,
         "gram_triangle": block[np.tril_indices(len(stored))],
     }
-    arrays |= {f"models_{name}": value[:STORED_MODELS] for name, value in _fields(result.models)}
-    arrays |= {f"result_{name}": value for name, value in _fields(result) if isinstance(value, np.ndarray)}
-    for name in _PLAIN_DATA:
-        arrays[f"data_{name}"] = np.asarray(getattr(data, name))
+    about |= {name: np.asarray(getattr(data, name)) for name in _PLAIN_DATA}
+    arrays = under("problem", about)
+    arrays |= under("models", {name: value[:STORED_MODELS] for name, value in _fields(result.models)})
+    arrays |= under("result", {name: value for name, value in _fields(result) if isinstance(value, np.ndarray)})
     for kind, models in kept.items():
-        for field, value in models._asdict().items():
-            if field != "fits":
-                arrays[f"{kind}_{field}"] = np.asarray(value)
-        for field, value in models.fits._asdict().items() if models.fits is not None else ():
-            arrays[f"{kind}_fits_{field}"] = value
+        arrays |= under(kind, flatten(models, ("fits",)))
+        if models.fits is not None:
+            arrays |= under(f"{kind}/fits", flatten(models.fits))
     return arrays
 
 
@@ -225,128 +214,140 @@ def _kept_kinds(posterior: Posterior) -> dict[str, KeptModels]:
         return kept
 
 
-def _factor_of_base(problem: Problem) -> np.ndarray:
-    """What stands in for the rows of the base's columns."""
-    return base_factor(problem) if _is_gaussian(problem) else generalised_base_factor(problem)
-
-
-def _is_gaussian(problem: Problem) -> bool:
-    return problem.family.name == "gaussian"
-
-
 def _stored_columns(problem: Problem, kept: Mapping[str, KeptModels]) -> np.ndarray:
     """Columns whose products are stored: all, or where there are very many those that prediction uses."""
-    if not _is_gaussian(problem):
+    if not problem.family.conjugate:
         return np.zeros(0, np.int64)
     if problem.n_columns <= WHOLE_GRAM:
-        # A run that was itself read from a file may know some columns only.
+        # A posterior that was itself read from a file may know some columns only.
         return np.flatnonzero(~np.isnan(np.diag(problem.data.gram)))
     used = [model_columns(problem, members_of(words)) for models in kept.values() for words in models.words]
     return np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
 
 
-def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, Any]]:
-    """Read a posterior that :func:`save_run` wrote, and what was kept with it.
-
-    The posterior predicts as the one saved did. It holds no training rows; its table holds the million leading
-    models.
-    """
-    folder = Path(directory)
-    about, blob = _read(folder)
-    damaged = InputError(f"the saved run {folder} is damaged or incomplete; save it again.")
-    if hashlib.sha256(blob).hexdigest() != about.get("digest"):
-        raise damaged
-    try:
-        arrays = read_arrays(blob, packed=True)
-        check_arrays(arrays, about["problem"]["names"])
-        check_about(about["problem"], about["result"])
-        problem = _problem(about["problem"], arrays)
-        result = _result(about["result"], arrays)
-        kinds = [kind for kind in KINDS if kind != "median" or "median_words" in arrays]
-        kept = {} if problem.family.code == OWN else {kind: _kept(problem, arrays, kind) for kind in kinds}
-        identity = about.get("fingerprint")
-        identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
-        return Posterior(problem, result, kept, identity), dict(about["extra"])
-    except (
-        KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, NotImplementedError,
-        OSError, EOFError, zipfile.BadZipFile, zlib.error,
-    ):  # fmt: skip
-        raise damaged from None
+# --- reading: compiled code trusts its indices, so every array is checked as it is taken -----------------------------
 
 
-def _kept(problem: Problem, arrays: Mapping[str, np.ndarray], kind: str) -> KeptModels:
-    """The models behind a kind of prediction."""
-    words, weight, resid, mass = (arrays[f"{kind}_{field}"] for field in ("words", "weight", "resid", "mass"))
-    fits = None if _is_gaussian(problem) else LaplaceFits(**_with_prefix(arrays, f"{kind}_fits_"))
-    return KeptModels(words, weight, resid, float(mass), fits)
+def _names(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise TypeError("no names")
+    return tuple(given)
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Contents of the two files, after a look at the format."""
-    try:
-        about = json.loads((folder / JSON_NAME).read_text(encoding="utf-8"))
-    except OSError:
-        raise InputError(
-            f"{folder} is not a saved run: it has no readable {JSON_NAME}; give a directory that save wrote."
-        ) from None
-    except (ValueError, RecursionError):
-        raise InputError(f"the saved run {folder} is damaged: {JSON_NAME} is not valid JSON; save it again.") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise InputError(f"{folder / JSON_NAME} was not written by modejump; give the directory that save wrote.")
-    version = about.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise InputError(
-            f"the saved run {folder} has format {version} (of modejump {about.get('modejump_version')}), but "
-            f"this modejump reads formats up to {FORMAT_VERSION}; upgrade modejump."
-        )
-    try:
-        return about, (folder / ARRAYS_NAME).read_bytes()
-    except OSError:
-        raise InputError(f"the saved run {folder} is incomplete: {ARRAYS_NAME} is missing; save it again.") from None
+def _typed(value: Any, kind: str) -> Any:
+    """A plain value of a type; TypeError for anything else."""
+    if not isinstance(value, _PLAIN_TYPES[kind]):
+        raise TypeError(f"{value!r} is no {kind}")
+    return value
 
 
-def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Problem:
+def _words(reader: Reader, terms: int) -> np.ndarray:
+    """Models as bit sets, without a bit beyond the terms."""
+    words = reader.array("words", U, (None, max(1, -(-terms // 64))))
+    beyond = 64 * words.shape[1] - terms
+    reader.need(not (beyond and words.size and int(words[:, -1].max()) >> (64 - beyond)), "words")
+    return words
+
+
+def _starts(reader: Reader, name: str, count: int, last: int) -> np.ndarray:
+    """Where each of some stretches begins and ends, one after the other, from 0."""
+    ends = reader.array(name, I, (count + 1,))
+    reader.need(ends[0] == 0 and ends[-1] == last and (np.diff(ends) >= 0).all(), name)
+    return ends
+
+
+def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     """The problem without its rows. Columns whose products were not stored have NaN on the diagonal."""
-    names, always_in = tuple(about["names"]), tuple(about["always_in"])
-    coef_prior = coef_prior_from_dict(about["coef_prior"])
-    model_prior = model_prior_from_dict(about["model_prior"])
-    start, index = arrays["parent_start"], arrays["parent_index"]
-    parents = [index[start[j] : start[j + 1]].tolist() for j in range(len(names))]
-    compiled = model_prior.compile(len(names), names=names, parents=parents, always_in=always_in)
-    plain = {name: arrays[f"data_{name}"] for name in _PLAIN_DATA}
-    values: dict[str, Any] = {name: a.item() if a.ndim == 0 else a for name, a in plain.items()}
-    if values["code"] != coef_prior.code:
-        raise ValueError("arrays of another prior")
-    p, base = len(arrays["scale"]), values["base"]
-    stored = arrays["gram_columns"]
+    names, always_in = _names(about["names"]), _names(about["always_in"])
+    terms, scale = len(names), reader.array("scale", F, (None,))
+    p, base = len(scale), reader.whole("base", 0, 1 << 31)
+    coef_prior, model_prior = coef_prior_from_dict(about["coef_prior"]), model_prior_from_dict(about["model_prior"])
+    index = reader.array("parent_index", I, (None,), (0, terms))
+    start = _starts(reader, "parent_start", terms, len(index))
+    parents = [index[start[j] : start[j + 1]].tolist() for j in range(terms)]
+    compiled = model_prior.compile(terms, names=names, parents=parents, always_in=always_in)
+    family = _family(about)
+    stored = reader.array("gram_columns", I, (None,), (0, p))
     block = np.zeros((len(stored), len(stored)))
-    block[np.tril_indices(len(stored))] = arrays["gram_triangle"]
+    block[np.tril_indices(len(stored))] = reader.array("gram_triangle", F, (len(stored) * (len(stored) + 1) // 2,))
     gram = np.zeros((p, p))
     np.fill_diagonal(gram, np.nan)
     gram[np.ix_(stored, stored)] = block + np.tril(block, -1).T
     # The triangular factor of the base stands in for its rows: the leverages are the same.
     columns = Columns(
         np.empty((0, p)),
-        arrays["base_factor"],
-        arrays["loading"],
-        arrays["scale"],
+        reader.array("base_factor", F, (None, base)),
+        reader.array("loading", F, (base, p)),
+        scale,
         np.ones(base),
         np.empty(0),
     )
-    family = (
-        StoredLikelihood(about["likelihood"])
-        if "likelihood" in about
-        else resolve_family(about.get("family", "gaussian"), about.get("link"))
+    base_rss = _typed(about["base_rss"], "float")
+    data = problem_data(
+        gram=gram,
+        corr=reader.array("corr", F, (p,)),
+        first=_starts(reader, "first", terms, p),
+        coef_prior=coef_prior,
+        model_prior=compiled.arrays,
+        columns=columns,
+        glm=family.without_rows(base),
+        n=reader.number("n"),
+        base=base,
+        base_rss=base_rss,
+        zobrist=reader.array("zobrist", U, (terms,)),
     )
-    # The table belongs to Gaussian responses; a code without a mixture makes an empty one.
-    code = coef_prior.code if family.name == "gaussian" else codes.BIC
-    table = make_table(code, values["par"], values["n"], base, values["max_cols"])
-    glm = no_glm() if family.name == "gaussian" else _rowless(family, base)
-    data = ProblemData(gram=gram, rank=gram, table=table, prior=compiled.arrays, columns=columns, glm=glm, **values)
     return Problem(
-        names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
-        arrays["base_coef"], about["rows"], family,
+        names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, compiled, data, base_rss,
+        reader.array("base_coef", F, (base,)), _typed(about["rows"], "int"), family,
     )  # fmt: skip
+
+
+def _family(about: Mapping[str, Any]) -> Family:
+    if about["likelihood"] is not None:
+        return StoredLikelihood(about["likelihood"])
+    return resolve_family(about["family"], about["link"])
+
+
+def _result(about: Mapping[str, Any], reader: Reader, terms: int, laws: Laws | None) -> Result:
+    models, arrays = reader.under("models"), reader.under("result")
+    words = _words(models, terms)
+    counts = {name: models.array(name, I, (len(words),)) for name in ("visits", "first_seen", "chains", "draws")}
+    table = ModelTable(words=words, log_posterior=models.array("log_posterior", F, (len(words),)), **counts)
+    shapes = {"renormalised": (terms,), "size_distribution": (None,), "batch_means": (None, None, terms)}
+    fields: dict[str, Any] = {"models": table, "laws": laws, "notes": _names(about["notes"])}
+    for field in dataclasses.fields(Result):
+        name, kind = field.name, str(field.type)
+        if "ndarray" in kind:
+            fields[name] = arrays.array(name, F, shapes.get(name, (None,))) if name in arrays else None
+        elif kind.startswith("dict"):
+            fields[name] = {str(key): tuple(_typed(v, "int") for v in value) for key, value in about[name].items()}
+        elif name not in fields:
+            # JSON has no NaN.
+            share = name == "library_share" and about[name] is None
+            fields[name] = float("nan") if share else _typed(about[name], kind)
+    reader.need(fields["renormalised"] is not None and fields["size_distribution"] is not None, "result")
+    return Result(**fields)
+
+
+def _kept(problem: Problem, reader: Reader) -> KeptModels:
+    """The models behind a kind of prediction."""
+    words = _words(reader, problem.n_terms)
+    m, mass = len(words), reader.number("mass")
+    weight = reader.array("weight", F, (m,))
+    if problem.family.conjugate:
+        return KeptModels(words, weight, reader.array("resid", F, (m,)), mass)
+    fits = reader.under("fits")
+    widths = np.diff(problem.data.first)
+    columns = [problem.data.base + int(widths[members_of(row)].sum()) for row in words]
+    size = fits.array("size", I, (m,))
+    fits.need(size.tolist() == columns, "size")
+    log_marginal, wald, shape = (fits.array(name, F, (m,)) for name in ("log_marginal", "wald", "shape"))
+    coef = fits.array("coef", F, (sum(columns),))
+    factor = fits.array("factor", F, (sum(k * (k + 1) // 2 for k in columns),))
+    return KeptModels(words, weight, np.zeros(0), mass, LaplaceFits(log_marginal, wald, shape, size, coef, factor))
+
+
+# --- problems without rows ----------------------------------------------------------------------------------------
 
 
 def rowless_like(
@@ -374,44 +375,20 @@ def rowless_like(
         Prior of the models.
     """
     old, p, base = problem.data, len(names), problem.data.base
-    gaussian, factor = _is_gaussian(problem), _factor_of_base(problem)
-    columns = Columns(np.empty((0, p)), factor, loading, scale, np.ones(base), np.empty(0))
     compiled = prior.compile(p, names=names, parents=None, always_in=())
-    max_cols = min(max(int(np.ceil(old.n)) - base - 1, 0), p)
-    data = old._replace(
+    data = problem_data(
         gram=gram,
-        rank=gram,
         corr=corr,
         first=np.arange(p + 1, dtype=np.int64),
-        max_cols=max_cols,
-        table=make_table(old.code if gaussian else codes.BIC, old.par, old.n, base, max_cols),
-        prior=compiled.arrays,
-        columns=columns,
-        zobrist=term_keys(p),
-        glm=no_glm() if gaussian else _rowless(problem.family, base),
+        coef_prior=problem.coef_prior,
+        model_prior=compiled.arrays,
+        columns=Columns(np.empty((0, p)), base_factor(problem), loading, scale, np.ones(base), np.empty(0)),
+        glm=problem.family.without_rows(base),
+        n=old.n,
+        base=base,
+        base_rss=problem.base_rss,
     )
     return dataclasses.replace(
         problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,
         digest=None,
     )  # fmt: skip
-
-
-def _rowless(family: Family, base: int) -> Glm:
-    """A generalised linear model without rows; the factor in place of the base's columns has these as its own."""
-    return no_glm()._replace(y=np.zeros(0), base=np.eye(base), family=family.code, link=family.link_code)
-
-
-def _result(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SamplerResult:
-    table = ModelTable(**_with_prefix(arrays, "models_"))
-    fields: dict[str, Any] = {**about, **_with_prefix(arrays, "result_")}
-    fields["acceptance"] = {name: (int(a), int(b)) for name, (a, b) in about["acceptance"].items()}
-    # Files of format 1 know nothing of libraries, nor of the chains that visited a model.
-    moves, share = about.get("population_moves", {}), about.get("library_share")
-    fields["population_moves"] = {name: (int(a), int(b), int(c)) for name, (a, b, c) in moves.items()}
-    fields["library_share"] = float("nan") if share is None else float(share)
-    fields["notes"] = tuple(about["notes"])
-    return SamplerResult(models=table, **fields)
-
-
-def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -82,6 +82,7 @@ def verdict(posterior: Posterior) -> Verdict:
         _chains(d, names),
         _constant(d, names),
         _outside(result.unvisited, result.algorithm),
+        _library(result.library, result.algorithm),
         _unfinished(result.finished),
     ]
     level = max((level for _, level in parts), key=LEVELS.index)
@@ -209,6 +210,16 @@ def _outside(unvisited: float, algorithm: str) -> tuple[str, str]:
     if algorithm == "mjmcmc":
         return f"{start}: probabilities of single models suffer from that, frequencies of terms do not.", "good"
     return f"{start}, perhaps with laws that were not met; run longer.", "doubtful"
+
+
+def _library(features: int, algorithm: str) -> tuple[str, str]:
+    """Features that a sample of the rows chose once and for all."""
+    if algorithm != "mjmcmc" or not features:
+        return "", "good"
+    return (
+        f"The posterior is over models of {_count(features)} features, which a search on a sample of the rows chose.",
+        "good",
+    )
 
 
 def _percent(share: float) -> str:

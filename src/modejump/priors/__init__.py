@@ -1,6 +1,6 @@
 """Priors: p(M) over models and the priors of the coefficients given M.
 
-May import: numpy, scipy, numba, the standard library and `modejump.core.errors`. Nothing else of the package.
+May import: numpy, scipy, numba, the standard library and `modejump.core`. Nothing else of the package.
 """
 
 from modejump.priors.coefficients import (
@@ -10,6 +10,7 @@ from modejump.priors.coefficients import (
     JZS,
     BetaPrime,
     CoefPrior,
+    CoefPriorData,
     EBLocal,
     GPrior,
     HyperG,
@@ -22,6 +23,8 @@ from modejump.priors.coefficients import (
     resolve_coef_prior,
 )
 from modejump.priors.compiled import ModelPriorArrays, log_model_prior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.features import FeaturePrior
 from modejump.priors.heredity import parents_from_names
 from modejump.priors.models import (
     MODEL_PRIORS,
@@ -44,8 +47,11 @@ __all__ = [
     "BetaBinomialPrior",
     "BetaPrime",
     "CoefPrior",
+    "CoefPriorData",
     "CompiledModelPrior",
+    "ComplexityPrior",
     "EBLocal",
+    "FeaturePrior",
     "GPrior",
     "HyperG",
     "HyperGN",

@@ -13,9 +13,8 @@ from modejump.priors.heredity import NONE, STRONG
 class ModelPriorArrays(NamedTuple):
     """A model prior as compiled code reads it.
 
-    The log prior of an admissible model is ``log_size[size]`` plus its terms' ``log_weight``. Parents and
-    children are rows of compressed lists: the parents of term j are
-    ``parent_index[parent_start[j]:parent_start[j + 1]]``.
+    The log prior of an admissible model is ``log_size[size]`` plus its terms' ``log_weight``. The parents of term j
+    are ``parent_index[parent_start[j]:parent_start[j + 1]]``.
     """
 
     log_size: NDArray[np.float64]
@@ -23,8 +22,14 @@ class ModelPriorArrays(NamedTuple):
     heredity: int
     parent_start: NDArray[np.int64]
     parent_index: NDArray[np.int64]
-    child_start: NDArray[np.int64]
-    child_index: NDArray[np.int64]
+
+
+def weights_only(log_weight: NDArray[np.float64], largest: int) -> ModelPriorArrays:
+    """The prior of models of at most so many terms that is a product of weights, up to a constant."""
+    terms = len(log_weight)
+    log_size = np.zeros(terms + 1)
+    log_size[largest + 1 :] = -np.inf
+    return ModelPriorArrays(log_size, log_weight, NONE, np.zeros(terms + 1, np.int64), np.zeros(0, np.int64))
 
 
 @kernel

@@ -7,14 +7,18 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from modejump.core.errors import InputError
+from modejump.core.registry import to_dict
+from modejump.priors.features import FeaturePrior
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
 _EXPONENTIAL = re.compile(r"^(?P<call>exp\()?(?(call)|e(?:\^|\*\*))-(?P<rate>\d+(?:\.\d+)?)(?(call)\))$")
 
 
 @dataclass(frozen=True)
-class ComplexityPrior:
+class ComplexityPrior(FeaturePrior):
     """Features are penalised by their complexity: p(M) is proportional to the product of a^c(F), 0 < a < 1.
 
     Parameters
@@ -35,6 +39,15 @@ class ComplexityPrior:
         if self.spelling not in ("canonical", "trees"):
             raise InputError(f"spelling of the complexity prior is {self.spelling!r}; choose 'canonical' or 'trees'.")
         self.log_a(1e6)
+
+    @property
+    def counts_spellings(self) -> bool:  # type: ignore[override]
+        """Whether each spelling of a feature has its own prior mass."""
+        return self.spelling == "trees"
+
+    def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
+        """Log weight by complexity: c log a."""
+        return self.log_a(n) * np.arange(most_complexity + 1)
 
     def log_a(self, n: float) -> float:
         """Log of a for n observations."""
@@ -59,4 +72,4 @@ class ComplexityPrior:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for storage."""
-        return {"name": self.name, "a": self.a, "spelling": self.spelling}
+        return to_dict(self)

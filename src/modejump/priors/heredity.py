@@ -4,6 +4,7 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,21 +103,11 @@ def parents_from_names(names: Sequence[str], always_in: Iterable[str] = ()) -> l
 
 def topological_order(parents: Sequence[Collection[int]]) -> list[int]:
     """Order in which every term follows its parents; `InputError` where the parents form a cycle."""
-    waiting = {j: set(mine) for j, mine in enumerate(parents)}
-    children = defaultdict(list)
-    for j, mine in enumerate(parents):
-        for parent in mine:
-            children[parent].append(j)
-    order = [j for j, mine in waiting.items() if not mine]
-    for j in order:
-        for child in children[j]:
-            waiting[child].discard(j)
-            if not waiting[child]:
-                order.append(child)
-    if len(order) < len(parents):
-        stuck = min(set(waiting) - set(order))
-        raise InputError(f"The parents of term {stuck} lead back to it: remove the cycle from parents.")
-    return order
+    try:
+        return list(TopologicalSorter(dict(enumerate(parents))).static_order())
+    except CycleError as error:
+        stuck = min(error.args[1])
+        raise InputError(f"The parents of term {stuck} lead back to it: remove the cycle from parents.") from None
 
 
 def effective_parents(parents: Sequence[Sequence[int]], n_terms: int, heredity: int) -> list[tuple[int, ...]]:

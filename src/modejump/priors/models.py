@@ -9,16 +9,11 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logit
 
 from modejump.core.errors import InputError
-from modejump.priors import base
-from modejump.priors.compiled import ModelPriorArrays
+from modejump.core.registry import Registry, to_dict
+from modejump.priors.base import real_number, whole_number
+from modejump.priors.compiled import ModelPriorArrays, weights_only
 from modejump.priors.counting import log_normaliser
-from modejump.priors.heredity import (
-    HEREDITY_CODES,
-    children_of,
-    compressed,
-    effective_parents,
-    parents_from_names,
-)
+from modejump.priors.heredity import HEREDITY_CODES, compressed, effective_parents, parents_from_names
 
 Array = NDArray[np.float64]
 
@@ -58,7 +53,7 @@ class ModelPrior:
 
     def __post_init__(self) -> None:
         if self.max_size is not None:
-            size = base.whole_number(self.max_size, "max_size of the model prior")
+            size = whole_number(self.max_size, "max_size of the model prior")
             object.__setattr__(self, "max_size", size)
         if self.heredity not in tuple(HEREDITY_CODES):
             raise InputError(f"heredity must be 'strong', 'weak' or None, got {self.heredity!r}.")
@@ -92,7 +87,7 @@ class ModelPrior:
         -------
         CompiledModelPrior
         """
-        K = base.whole_number(K, "The number of terms")
+        K = whole_number(K, "The number of terms")
         if names is not None and len(names) != K:
             raise InputError(f"names must have one entry for each of the {K} terms, got {len(names)}.")
         log_size, log_weight = self._log_parts(K, names)
@@ -111,14 +106,12 @@ class ModelPrior:
             constant = log_normaliser(log_size, log_weight, effective, heredity)
         if constant is not None:
             log_size -= constant
-        arrays = ModelPriorArrays(
-            log_size, log_weight, heredity, *compressed(effective), *compressed(children_of(effective))
-        )
+        arrays = ModelPriorArrays(log_size, log_weight, heredity, *compressed(effective))
         return CompiledModelPrior(arrays, normalised=constant is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return name and parameters as plain values, see `model_prior_from_dict`."""
-        return base.to_dict(self)
+        return to_dict(self)
 
 
 @dataclass(frozen=True)
@@ -175,7 +168,7 @@ class BernoulliPrior(ModelPrior):
 
     @staticmethod
     def _probability(value: object) -> float:
-        return base.real_number(value, "q of the bernoulli prior", above=0.0, below=1.0)
+        return real_number(value, "q of the bernoulli prior", above=0.0, below=1.0)
 
     def _by_term(self, n_terms: int, names: Sequence[str] | None) -> Array:
         if isinstance(self.q, tuple):
@@ -228,7 +221,7 @@ class BetaBinomialPrior(ModelPrior):
     def __post_init__(self) -> None:
         super().__post_init__()
         for key in ("a", "b"):
-            value = base.real_number(getattr(self, key), f"{key} of the beta-binomial prior", above=0.0)
+            value = real_number(getattr(self, key), f"{key} of the beta-binomial prior", above=0.0)
             object.__setattr__(self, key, value)
 
     def _log_parts(self, n_terms: int, names: Sequence[str] | None) -> tuple[Array, Array]:
@@ -272,16 +265,13 @@ class WeightedPrior(ModelPrior):
             raise InputError(
                 f"the weighted prior has {len(self.log_weights)} weights for {K} terms; give one for each."
             )
-        log_size = np.zeros(K + 1)
-        log_size[(K if self.max_size is None else min(self.max_size, K)) + 1 :] = -np.inf
-        start, none = np.zeros(K + 1, np.int64), np.zeros(0, np.int64)
-        arrays = ModelPriorArrays(log_size, np.array(self.log_weights), 0, start, none, start.copy(), none.copy())
-        return CompiledModelPrior(arrays, normalised=False)
+        largest = K if self.max_size is None else min(self.max_size, K)
+        return CompiledModelPrior(weights_only(np.array(self.log_weights), largest), normalised=False)
 
 
-MODEL_PRIORS: dict[str, type[ModelPrior]] = {
-    prior.name: prior for prior in (UniformPrior, BernoulliPrior, BetaBinomialPrior, WeightedPrior)
-}
+MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(
+    "model prior", (UniformPrior, BernoulliPrior, BetaBinomialPrior, WeightedPrior)
+)
 
 
 def resolve_model_prior(spec: str | ModelPrior) -> ModelPrior:
@@ -292,7 +282,7 @@ def resolve_model_prior(spec: str | ModelPrior) -> ModelPrior:
     >>> resolve_model_prior("beta-binomial")
     BetaBinomialPrior(a=1.0, b=1.0, max_size=None, heredity=None)
     """
-    return base.resolve(spec, "model prior", MODEL_PRIORS, ModelPrior)
+    return MODEL_PRIORS.resolve(spec, ModelPrior)
 
 
 def model_prior_from_dict(stored: Mapping[str, Any]) -> ModelPrior:
@@ -303,4 +293,4 @@ def model_prior_from_dict(stored: Mapping[str, Any]) -> ModelPrior:
     >>> model_prior_from_dict(BernoulliPrior(0.2, max_size=3).to_dict())
     BernoulliPrior(q=0.2, max_size=3, heredity=None)
     """
-    return base.from_dict(stored, "model prior", MODEL_PRIORS)
+    return MODEL_PRIORS.from_dict(stored)

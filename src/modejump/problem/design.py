@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.data.rows import as_if_writable
 
 # A column whose part outside the base is smaller than this share of its length is taken as dependent on the base.
 BASE_TOLERANCE = 1e-7
+# Below this residual share a fit is refined from the columns.
+REFINE_BELOW = 1e-6
 # Bytes of one block of columns while the base is projected out, and of one block of rows while they are standardised.
 _CHUNK_BYTES = 8 * 2**20
 _ROWS_BYTES = 8 * 2**20
-# Tables above this are not copied where that can be helped.
-LARGE_BYTES = 64 * 2**20
 
 
 class Columns(NamedTuple):
@@ -64,49 +65,6 @@ def take_columns(x: np.ndarray, order: np.ndarray) -> np.ndarray:
     if len(order) == x.shape[1] and (order == np.arange(x.shape[1])).all():
         return as_if_writable(np.ascontiguousarray(x))
     return np.ascontiguousarray(x[:, order])
-
-
-class _Lent:
-    """Memory of some arrays, for another array to lie in."""
-
-    def __init__(self, owners: Sequence[np.ndarray], shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        self.owners = owners
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": owners[0].dtype.str,
-            "shape": shape,
-            "strides": strides,
-            "data": (owners[0].__array_interface__["data"][0], False),
-        }
-
-
-def as_if_writable(x: np.ndarray) -> np.ndarray:
-    """The same array in the same memory, of the type that kernels are compiled for; they only read it."""
-    return x if x.flags.writeable else np.asarray(_Lent([x], x.shape, x.strides))
-
-
-def table_in_place(columns: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The table of these columns in the memory in which they lie, where it is that of one array, by column or by row.
-
-    Parameters
-    ----------
-    columns : sequence of ndarrays of shape (n,)
-        Columns of float64.
-    """
-    n, p = len(columns[0]), len(columns)
-    starts = np.array([column.__array_interface__["data"][0] for column in columns])
-    for step, stride in ((8 * n, 8), (8, 8 * p)):
-        if all(column.strides == (stride,) for column in columns) and (np.diff(starts) == step).all():
-            return np.asarray(_Lent(columns, (n, p), (stride, step)))
-    return None
-
-
-def in_place(columns: Sequence[int]) -> slice | Sequence[int]:
-    """What picks these columns of a table: a slice, which copies nothing, where they are neighbours."""
-    count = len(columns)
-    if count and list(columns) == list(range(columns[0], columns[0] + count)):
-        return slice(columns[0], columns[0] + count)
-    return columns
 
 
 def base_matrix(x: np.ndarray, fixed: list[int], intercept: bool) -> np.ndarray:

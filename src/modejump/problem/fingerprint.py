@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.data.digest import row_lanes
-from modejump.data.moments import Lanes
-from modejump.likelihoods.glm.newton import table_rows
-from modejump.likelihoods.glm.rows import OWN
+from modejump.data.digest import Digest
+from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 
@@ -54,7 +52,7 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     problem : Problem or FeatureProblem
         The problem; none with a likelihood of the user's own.
     """
-    if problem.family.code == OWN:
+    if problem.family.custom:
         raise InputError("nobody can tell two functions apart, so a likelihood of your own has no fingerprint.")
     parts: dict[str, Any] = {
         "likelihood": [problem.family.name, problem.family.link],
@@ -63,7 +61,7 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     if isinstance(problem, FeatureProblem):
         space, names = dataclasses.asdict(problem.space), [t.name for t in problem.transforms]
         parts["space"] = [list(problem.names), space, names, problem.basis.shape[0] > 0]
-        data = problem.digest or _feature_digest(problem)
+        data = _feature_digest(problem)
     else:
         prior = problem.data.prior
         parts["terms"] = [
@@ -124,23 +122,23 @@ def _problem_digest(problem: Problem) -> str:
     columns, glm = problem.data.columns, problem.data.glm
     fixed = columns.base[:, int(problem.intercept) :]
     last = [y, offset] if offset.any() else [y]
-    lanes = np.zeros(2, np.uint64)
+    digest: Digest | None = None
     width = columns.x.shape[1] + fixed.shape[1] + len(last)
     step = max(1, _BLOCK_BYTES // (8 * width))
     for start in range(0, len(y), step):
         rows = slice(start, start + step)
-        candidates = table_rows(glm, rows) if glm.layout else columns.x[rows].T
+        candidates = glm.table_rows(rows) if isinstance(glm, Glm) and glm.layout else columns.x[rows].T
         block = np.vstack([candidates, fixed[rows].T, *(part[None, rows] for part in last)])
-        row_lanes(block, weight[rows], lanes, compiled=False)
-    return Lanes(lanes).text
+        part = Digest.of(block, weight[rows])
+        digest = part if digest is None else digest.merged(part)
+    assert digest is not None
+    return digest.text
 
 
 def _feature_digest(problem: FeatureProblem) -> str:
-    lanes = np.zeros(2, np.uint64)
     weight = problem.root_weight**2
     whole = np.rint(weight)
     # Squares of roots of whole numbers are whole but for rounding.
     weight = np.where(np.abs(weight - whole) < 1e-9 * np.maximum(whole, 1.0), whole, weight)
     known = [] if problem.offset is None else [problem.offset]
-    row_lanes(np.vstack([problem.x, problem.y, *known]), weight, lanes, compiled=False)
-    return Lanes(lanes).text
+    return Digest.of(np.vstack([problem.x, problem.y, *known]), weight).text

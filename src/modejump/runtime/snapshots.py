@@ -9,7 +9,7 @@ checks nothing, is given an index out of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from modejump.core.handles import SCALARS
 from modejump.kernels.chain import Chain
 from modejump.kernels.state import State, Work, new_state, new_work, word_count
 from modejump.kernels.store import ModelStore, new_store, resize
-from modejump.likelihoods.glm.newton import Glm
 
 Snapshot = dict[str, np.ndarray]
 
@@ -59,32 +58,41 @@ def scalar_arrays(scalars: np.ndarray) -> Snapshot:
     return {name: scalars[name].copy() for name in scalars.dtype.names or ()}
 
 
+def _damaged(why: str) -> InputError:
+    return InputError(f"the stored state of the run is damaged: {why}; start the run again.")
+
+
 class Reader:
-    """The arrays of a snapshot under one path, checked as they are taken.
+    """Arrays that a file or another process gave, checked as they are taken.
 
     Parameters
     ----------
-    snapshot : mapping of str to ndarray
-        What ``snapshot()`` of a chain returned.
+    arrays : mapping of str to ndarray
+        The arrays.
     prefix : str
-        The path.
+        Path before the names of those that are asked for.
+    damaged : callable, optional
+        From what is wrong to the error to raise.
     """
 
-    def __init__(self, snapshot: Mapping[str, np.ndarray], prefix: str = "") -> None:
-        self.snapshot, self.prefix = snapshot, prefix
+    def __init__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        prefix: str = "",
+        damaged: Callable[[str], InputError] = _damaged,
+    ) -> None:
+        self.arrays, self.prefix, self.damaged = arrays, prefix, damaged
 
     def under(self, name: str) -> Reader:
         """The arrays below a name."""
-        return Reader(self.snapshot, f"{self.prefix}{name}/")
+        return Reader(self.arrays, f"{self.prefix}{name}/", self.damaged)
 
     def __contains__(self, name: str) -> bool:
-        return f"{self.prefix}{name}" in self.snapshot
+        return f"{self.prefix}{name}" in self.arrays
 
     def refuse(self, name: str) -> InputError:
         """The error for an array that is not what it should be."""
-        return InputError(
-            f"the stored state of the run is damaged: {self.prefix}{name} does not fit its problem; begin the run anew."
-        )
+        return self.damaged(f"{self.prefix}{name} does not fit its problem")
 
     def need(self, truth: Any, name: str) -> None:
         """Raise InputError where something does not hold."""
@@ -97,7 +105,7 @@ class Reader:
         """A copy of an array of this type and shape (None for any length), its entries from the first up to, but
         not including, the second number of ``within``.
         """
-        found = self.snapshot.get(f"{self.prefix}{name}")
+        found = self.arrays.get(f"{self.prefix}{name}")
         if found is None or found.dtype != np.dtype(dtype) or found.ndim != len(shape):
             raise self.refuse(name)
         if any(wanted is not None and have != wanted for have, wanted in zip(found.shape, shape, strict=True)):
@@ -230,7 +238,7 @@ def chain_arrays(chain: Chain) -> Snapshot:
     return place_arrays(chain) | under("record", flatten(chain.record)) | {"rng": chain.rng.copy()}
 
 
-def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
+def read_chain(reader: Reader, chain: Chain, glm: Any, most_models: int, most_room: int) -> Chain:
     """A chain made again from a new one of the same problem.
 
     Parameters
@@ -239,8 +247,8 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
         What ``chain_arrays`` made.
     chain : Chain
         A chain of the problem; its arrays are used where they have the right room.
-    glm : Glm
-        The problem's rows.
+    glm : Conjugate, Glm or CustomRows
+        What the likelihood needs of the rows.
     most_models, most_room : int
         Bounds of the store and of the workspace.
     """
@@ -250,7 +258,7 @@ def read_chain(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_ro
     return chain
 
 
-def read_place(reader: Reader, chain: Chain, glm: Glm, most_models: int, most_room: int) -> Chain:
+def read_place(reader: Reader, chain: Chain, glm: Any, most_models: int, most_room: int) -> Chain:
     """The same of what ``place_arrays`` made; record and random stream are left as they are."""
     terms, columns = len(chain.state.member), len(chain.state.slot)
     store = read_store(reader.under("store"), terms, most_models)

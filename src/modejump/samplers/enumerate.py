@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
-from modejump.core.errors import InputError
+from modejump.core.threads import ThreadPool
 from modejump.kernels.traverse import Tally, new_stack, new_tally, traverse
 from modejump.kernels.traverse_glm import traverse_glm
+from modejump.likelihoods.columns import Conjugate
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.likelihoods.glm.newton import new_glm_work, with_order
+from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.likelihoods.glm.parts import is_long
 from modejump.problem.problem import Problem, ProblemData
-from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, whole_number
-from modejump.runtime.snapshots import Reader, Snapshot, under
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.runtime.checkpoints import NoCheckpoint
+from modejump.runtime.context import Context
+from modejump.runtime.snapshots import Snapshot, under
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import ModelTable, Result
 
 MAX_TERMS = 30
 # Subtrees of at most this many terms are one task.
@@ -26,59 +29,50 @@ _TASK_TERMS = 16
 _FITTED_TERMS = 12
 _LONG_TERMS = 4
 
-Progress = Callable[[float, float, str], None]
 
-
-def enumerate_models(
-    problem: Problem,
-    *,
-    top: int = 10_000,
-    workers: int = 1,
-    progress: Progress | None = None,
-    checkpoint: NoCheckpoint | None = None,
-) -> SamplerResult:
+def enumerate_models(problem: Problem, plan: Plan, context: Context) -> Result:
     """Evaluate all models of a problem of up to 30 terms.
 
     Parameters
     ----------
     problem : Problem
         What to enumerate.
-    top : int
+    plan : Plan
         How many of the best models to keep.
-    workers : int
-        Threads; the result is the same for any number.
-    progress : callable, optional
-        Called with (done, total, note) as tasks finish.
-    checkpoint : Checkpoint, optional
-        Keeps what finished tasks gave, and goes on from what it finds.
+    context : Context
+        The pool of the executor's threads shares the work.
     """
-    k = problem.n_terms
-    if k > MAX_TERMS:
-        raise InputError(
-            f"{k} terms make 2^{k} models; enumeration is offered up to {MAX_TERMS} terms: use algorithm='mjmcmc'."
-        )
-    for name, value in (("top", top), ("workers", workers)):
-        if value < 1:
-            raise InputError(f"{name} is {value}; give at least 1.")
-    checkpoint = checkpoint or NoCheckpoint()
+    k, pool, checkpoint = problem.n_terms, context.executor.pool, context.checkpoint
     data, order = _parents_first(problem.data)
     split = max(0, min(k - _task_terms(data), 12))
-    finished = _Finished(1 << split, k, min(top, 2 ** min(k, 40)))
-    before = resumed_seconds(checkpoint.saved, "enumerate")
-    if checkpoint.saved is not None:
-        finished.restore(checkpoint.saved)
+    sums = _Sums(1 << split, k, min(plan.top, 2 ** min(k, 40)))
     if isinstance(problem.family, BatchLikelihood):
-        problem.family.score_all(workers=workers)
+        problem.family.score_all(workers=pool.count)
     # Compile first, so that no clock counts it: no model is as small as this.
     _visit(data, 0, 0, -1, new_tally(k, 1))
-    started = time.perf_counter() - before
-    _run_tasks(data, split, finished, workers, progress, _Keeper(checkpoint, finished, started))
-    return _result(finished, order, time.perf_counter() - started)
+    begun = checkpoint.begin("enumerate")
+    if checkpoint.state is not None:
+        sums.restore(checkpoint)
+    try:
+        with closing(_tallies(data, split, sums, pool)) as tallies:
+            for tally in tallies:
+                sums.add(tally)
+                if context.progress:
+                    context.progress(sums.count, sums.tasks, "enumerating")
+                if checkpoint.due():
+                    checkpoint.save(*sums.snapshot())
+    except KeyboardInterrupt:
+        # No finished task has to be run again.
+        checkpoint.close()
+        if sums.count:
+            checkpoint.save(*sums.snapshot())
+        raise
+    return _result(sums, order, time.perf_counter() - begun)
 
 
 def _task_terms(data: ProblemData) -> int:
     """Terms of one task. Fits take longer, those of long tables much longer: small tasks keep all threads busy."""
-    if data.glm.family == 0:
+    if isinstance(data.glm, Conjugate):
         return _TASK_TERMS
     return _LONG_TERMS if is_long(data.glm) else _FITTED_TERMS
 
@@ -86,7 +80,7 @@ def _task_terms(data: ProblemData) -> int:
 def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Tally) -> None:
     """All models of one task: by fits where the response is not Gaussian, otherwise from the Gram matrix."""
     k, p = len(data.first) - 1, data.gram.shape[0]
-    if data.glm.family:
+    if not isinstance(data.glm, Conjugate):
         # A task without a model compiles and fits nothing.
         whole = split if max_size >= 0 else k
         traverse_glm(data, new_glm_work(data.glm, p), pattern, whole, max_size, tally)
@@ -94,8 +88,8 @@ def _visit(data: ProblemData, pattern: int, split: int, max_size: int, tally: Ta
         traverse(data, pattern, split, max_size, new_stack(k, p), tally)
 
 
-class _Finished:
-    """What the tasks have given that are finished, the first so many: their sums one by one, the best models of all.
+class _Sums:
+    """What the first so many tasks have given: their sums one by one, and the best models of all.
 
     The sums are added up at the end, in the order of the tasks, so that no answer depends on who made them, or when.
     """
@@ -105,7 +99,7 @@ class _Finished:
         self.inclusion = np.zeros((tasks, terms))
         self.sizes = np.zeros((tasks, terms + 1))
         self.total = np.zeros((tasks, 3))
-        # How many, and their best models, best first, so that thousands of tasks stay small.
+        # How many tasks, and their best models, best first.
         self.state = (0, np.empty(0), np.empty(0, np.uint64))
 
     @property
@@ -113,8 +107,8 @@ class _Finished:
         """How many tasks are finished."""
         return self.state[0]
 
-    def take(self, tally: Tally) -> None:
-        """Take over what the next task gave."""
+    def add(self, tally: Tally) -> None:
+        """Add what the next task gave."""
         count, best, models = self.state
         self.inclusion[count], self.sizes[count] = tally.inclusion, tally.sizes
         self.total[count] = [tally.scalars[name] for name in ("mass", "models", "reference")]
@@ -128,17 +122,18 @@ class _Finished:
         # At once: an interrupt finds the task counted as a whole, or not at all.
         self.state = (count + 1, value[order], model[order])
 
-    def snapshot(self) -> tuple[int, Snapshot]:
-        """How many tasks are finished, and what they gave; nothing of it changes any more."""
+    def snapshot(self) -> tuple[dict[str, Any], Snapshot]:
+        """How many tasks are finished, and what they gave; none of it changes any more."""
         count, value, model = self.state
         sums = {name: getattr(self, name)[:count] for name in ("inclusion", "sizes", "total")}
-        return count, under("tasks", sums) | under("best", {"value": value, "model": model})
+        state = {"phase": "enumeration", "tasks": self.tasks, "finished": count}
+        return state, under("tasks", sums) | under("best", {"value": value, "model": model})
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, checkpoint: NoCheckpoint) -> None:
         """Take over what the tasks of an earlier run gave."""
-        whole_number(saved, "tasks", self.tasks, self.tasks + 1)
-        count = whole_number(saved, "finished", 0, self.tasks + 1)
-        sums, best = (Reader(saved.arrays).under(name) for name in ("tasks", "best"))
+        checkpoint.number("tasks", self.tasks, self.tasks + 1)
+        count = checkpoint.number("finished", 0, self.tasks + 1)
+        sums, best = (checkpoint.reader.under(name) for name in ("tasks", "best"))
         positive, numbers = (0.0, np.inf), (-np.inf, np.inf)
         self.inclusion[:count] = sums.array("inclusion", np.float64, (count, self.terms), positive)
         self.sizes[:count] = sums.array("sizes", np.float64, (count, self.terms + 1), positive)
@@ -151,61 +146,21 @@ class _Finished:
         self.state = (count, value, best.array("model", np.uint64, (kept,), (0, 1 << self.terms)))
 
 
-class _Keeper:
-    """Writes down what finished tasks gave, now and then."""
-
-    def __init__(self, checkpoint: NoCheckpoint, finished: _Finished, started: float) -> None:
-        self.checkpoint, self.finished, self.started = checkpoint, finished, started
-
-    def keep(self) -> None:
-        """A checkpoint, where it is time for one."""
-        if self.checkpoint.due():
-            self.save()
-
-    def save(self) -> None:
-        """A checkpoint."""
-        count, arrays = self.finished.snapshot()
-        state = {"algorithm": "enumerate", "phase": "enumeration", "tasks": self.finished.tasks, "finished": count}
-        self.checkpoint.save(state | {"spent": time.perf_counter() - self.started}, arrays)
-
-
-def _run_tasks(
-    data: ProblemData, split: int, finished: _Finished, workers: int, progress: Progress | None, keeper: _Keeper
-) -> None:
-    """Run the tasks that are missing."""
-    k, n_tasks = len(data.first) - 1, finished.tasks
+def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Generator[Tally, None, None]:
+    """What the missing tasks give, in their order."""
+    k = len(data.first) - 1
     sizes = np.flatnonzero(np.isfinite(data.prior.log_size))
     max_size = int(sizes[-1]) if len(sizes) else 0
 
     def task(pattern: int) -> Tally:
-        tally = new_tally(k, finished.keep)
+        tally = new_tally(k, sums.keep)
         _visit(data, pattern, split, max_size, tally)
         return tally
 
-    def results() -> Generator[Tally, None, None]:
-        if workers <= 1 or n_tasks == 1:
-            yield from map(task, range(finished.count, n_tasks))
-            return
-        with ThreadPoolExecutor(workers) as pool:
-            # A few tasks at a time, or finished ones would wait in memory.
-            for start in range(finished.count, n_tasks, 4 * workers):
-                yield from pool.map(task, range(start, min(n_tasks, start + 4 * workers)))
-
-    try:
-        with closing(results()) as tallies:
-            for tally in tallies:
-                finished.take(tally)
-                if progress:
-                    progress(finished.count, n_tasks, "enumerating")
-                keeper.keep()
-    except KeyboardInterrupt:
-        # No task that is finished has to be run again.
-        keeper.checkpoint.close()
-        if finished.count:
-            keeper.save()
-        raise
-    finally:
-        keeper.checkpoint.close()
+    # A few tasks at a time, or finished ones would wait in memory.
+    some = 4 * pool.count
+    for start in range(sums.count, sums.tasks, some):
+        yield from pool.stream(task, range(start, min(sums.tasks, start + some)))
 
 
 def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
@@ -249,27 +204,27 @@ def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
             loading=np.ascontiguousarray(c.loading[:, cols]),
             scale=c.scale[cols],
         ),
-        glm=with_order(data.glm, cols) if data.glm.family else data.glm,
+        glm=data.glm.with_order(cols),
     ), order
 
 
-def _result(finished: _Finished, order: np.ndarray, seconds: float) -> SamplerResult:
+def _result(sums: _Sums, order: np.ndarray, seconds: float) -> Result:
     k = len(order)
-    reference = float(finished.total[:, 2].max())
-    scale = np.exp(finished.total[:, 2] - reference)[:, None]
-    total = sum((scale[:, 0] * finished.total[:, 0]).tolist())
+    reference = float(sums.total[:, 2].max())
+    scale = np.exp(sums.total[:, 2] - reference)[:, None]
+    total = sum((scale[:, 0] * sums.total[:, 0]).tolist())
     inclusion = np.empty(k)
-    inclusion[order] = (scale * finished.inclusion).sum(axis=0) / total
-    _, value, model = finished.state
+    inclusion[order] = (scale * sums.inclusion).sum(axis=0) / total
+    _, value, model = sums.state
     model = _restore_bits(model, order)
-    return SamplerResult(
+    return Result(
         algorithm="enumerate",
         exact=True,
         models=ModelTable(model[:, None], value, np.zeros(len(value), np.int64), np.arange(len(value))),
-        n_models=int(finished.total[:, 1].sum()),
+        n_models=int(sums.total[:, 1].sum()),
         log_evidence=float(reference + np.log(total)),
         renormalised=np.minimum(inclusion, 1.0),
-        size_distribution=(scale * finished.sizes).sum(axis=0) / total,
+        size_distribution=(scale * sums.sizes).sum(axis=0) / total,
         seconds=seconds,
     )
 

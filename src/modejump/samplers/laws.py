@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +27,7 @@ SAME_LAW = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Laws:
-    """Laws found and the models over them.
+    """The laws that a search found.
 
     Attributes
     ----------
@@ -40,18 +39,15 @@ class Laws:
         Coefficients inside projections.
     problem : Problem
         Selection among the laws: their columns, with the prior weights of their features.
-    models : ModelTable
-        Models over the laws, best first.
     spelled : mapping of frozenset of Feature to float
         Log posterior of each model with a law that was met in several spellings, by the features as they were met:
-        ``models`` has the sums over the spellings.
+        the result's table of models has the sums over the spellings.
     """
 
     features: tuple[Feature, ...]
     aliases: Mapping[Feature, tuple[Feature, ...]]
     alphas: Mapping[Feature, np.ndarray]
     problem: Problem
-    models: ModelTable
     spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
 
 
@@ -128,56 +124,14 @@ def laws_of(
     return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
 
 
-class LawColumns(Protocol):
-    """Columns of features, wherever their rows are."""
-
-    # Rows that a column has in memory.
-    rows: int
-
-    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
-        """For each feature the one that stands for its law."""
-
-    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
-        """The problem of selection among laws, which are some of these features."""
-
-
-class _InMemory:
-    """Columns of features that are held in memory."""
-
-    def __init__(self, problem: FeatureProblem, alphas: Mapping[Feature, np.ndarray]) -> None:
-        self.problem, self.alphas, self.rows = problem, alphas, len(problem.y)
-        self.where: dict[Feature, int] = {}
-        self.columns = np.empty((self.rows, 0))
-
-    def representatives(self, features: Sequence[Feature]) -> Mapping[Feature, Feature]:
-        self.columns, law_of = laws_of(self.problem, features, self.alphas)
-        self.where = {f: i for i, f in enumerate(features)}
-        return law_of
-
-    def selection(self, laws: Sequence[Feature], prior: WeightedPrior) -> Problem:
-        problem = self.problem
-        return Problem.build(
-            self.columns[:, [self.where[f] for f in laws]],
-            problem.y,
-            terms={f.text: [i] for i, f in enumerate(laws)},
-            weights=problem.weights,
-            coef_prior=problem.coef_prior,
-            model_prior=prior,
-            intercept=problem.basis.shape[0] > 0,
-            family=problem.family,
-            offset=problem.offset,
-        )
-
-
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
     alphas: Mapping[Feature, np.ndarray],
     counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
     drawn: Drawn | None = None,
-    columns: LawColumns | None = None,
-) -> Laws:
-    """Laws and models over them from collected models.
+) -> tuple[Laws, ModelTable]:
+    """Laws, and models over them, from collected models.
 
     Parameters
     ----------
@@ -188,16 +142,13 @@ def laws_from(
     alphas : mapping
         Coefficients inside projections.
     counts : mapping, optional
-        Visits to each model, and the number of chains that visited it, where visits count.
+        Visits to each model, and the number of chains that visited it, where visits are counted.
     drawn : mapping, optional
         Models drawn from the posterior, where the best ones do not hold it.
-    columns : LawColumns, optional
-        Where the columns come from; those of the problem by default.
     """
-    columns = columns or _InMemory(problem, alphas)
-    chosen = leading(collected, columns.rows, drawn)
+    chosen = leading(collected, len(problem.y), drawn)
     features = sorted({f for model, _ in chosen for f in model})
-    law_of = columns.representatives(features)
+    columns, law_of = laws_of(problem, features, alphas)
     laws = sorted(set(law_of.values()))
     merged: dict[frozenset[Feature], float] = {}
     visited: dict[frozenset[Feature], tuple[int, int, int]] = {}
@@ -209,13 +160,21 @@ def laws_from(
         before = visited.get(key, (0, 0, 0))
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
         visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
-    log_a = problem.model_prior.log_a(problem.n)
-    trees = problem.model_prior.spelling == "trees"
-    weights = tuple(log_a * f.complexity + (f.log_spellings if trees else 0.0) for f in laws)
-    selection = columns.selection(laws, WeightedPrior(weights, problem.space.size))
+    place = {f: i for i, f in enumerate(features)}
+    selection = Problem.build(
+        columns[:, [place[law] for law in laws]],
+        problem.y,
+        terms={law.text: [i] for i, law in enumerate(laws)},
+        weights=problem.weights,
+        coef_prior=problem.coef_prior,
+        model_prior=WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.space.size),
+        intercept=problem.basis.shape[0] > 0,
+        family=problem.family,
+        offset=problem.offset,
+    )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, _model_table(merged, visited, laws), spelled)
+    return Laws(tuple(laws), aliases, dict(alphas), selection, spelled), _model_table(merged, visited, laws)
 
 
 def _model_table(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.kernels.merge import (
     COLUMNS,
     NUMBER,
@@ -56,25 +56,25 @@ class Merged(NamedTuple):
     forgotten: int
 
 
-def merged_stores(stores: Sequence[ModelStore], hands: Hands | None = None) -> Merged:
+def merged_stores(stores: Sequence[ModelStore], pool: ThreadPool | None = None) -> Merged:
     """The models of some stores as one table.
 
     Parameters
     ----------
     stores : sequence of ModelStore
         The stores, in the order in which their models count as evaluated.
-    hands : Hands, optional
+    pool : ThreadPool, optional
         Threads that share the work; the result is the same for any number.
     """
-    hands = hands or Hands()
-    rows, starts, kept = _dealt(stores, hands)
-    ends = np.array(hands.share(lambda i: _united(rows, starts[i], starts[i + 1], kept), PARTS))
+    pool = pool or ThreadPool()
+    rows, starts, kept = _dealt(stores, pool)
+    ends = np.array(pool.map(lambda i: _united(rows, starts[i], starts[i + 1], kept), range(PARTS)))
     rank = np.cumsum(kept, dtype=np.int32)
     forgotten = sum(int(store.scalars["forgotten"]) for store in stores)
-    return _written(rows, _sorted_out(rows, starts, ends, hands), rank, hands, forgotten)
+    return _written(rows, _sorted_out(rows, starts, ends, pool), rank, pool, forgotten)
 
 
-def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray, np.ndarray]:
+def _dealt(stores: Sequence[ModelStore], pool: ThreadPool) -> tuple[Rows, np.ndarray, np.ndarray]:
     """Rows of all entries by parts of the hash, the first row of each part, and a mark for each number."""
     sizes = [int(store.scalars["count"]) for store in stores]
     first = np.cumsum([0, *sizes])
@@ -86,7 +86,7 @@ def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray
         s, start = pieces[i]
         count_by_hash(stores[s].hash[start : min(start + _TOGETHER, sizes[s])], counts[i])
 
-    hands.share(count, len(pieces))
+    pool.map(count, range(len(pieces)))
     at, starts = _places(counts)
 
     def deal(i: int) -> None:
@@ -95,7 +95,7 @@ def _dealt(stores: Sequence[ModelStore], hands: Hands) -> tuple[Rows, np.ndarray
         columns = (store.words[some], store.log_posterior[some], store.visits[some], store.hash[some])
         deal_by_hash(rows, *columns, int(first[s]) + start, at[i])
 
-    hands.share(deal, len(pieces))
+    pool.map(deal, range(len(pieces)))
     return rows, starts, np.zeros(int(first[-1]), np.uint8)
 
 
@@ -118,7 +118,7 @@ class _Order(NamedTuple):
     begins: np.ndarray
 
 
-def _sorted_out(rows: Rows, starts: np.ndarray, stops: np.ndarray, hands: Hands) -> _Order:
+def _sorted_out(rows: Rows, starts: np.ndarray, stops: np.ndarray, pool: ThreadPool) -> _Order:
     """The rows of positive probability, by parts of the log posterior."""
     column = rows.real.shape[1] - COLUMNS + VALUE
     every = max(1, int((stops - starts[:-1]).sum()) // _LOOKED_AT)
@@ -126,10 +126,10 @@ def _sorted_out(rows: Rows, starts: np.ndarray, stops: np.ndarray, hands: Hands)
     looked_at = np.sort(looked_at[np.isfinite(looked_at)])[::-1]
     ends = looked_at[[len(looked_at) * i // PARTS for i in range(1, PARTS)]] if len(looked_at) else np.zeros(0)
     counts, part = np.zeros((PARTS, PARTS), np.int64), np.empty(len(rows.words), np.int8)
-    hands.share(lambda i: count_by_value(rows, int(starts[i]), int(stops[i]), ends, counts[i], part), PARTS)
+    pool.map(lambda i: count_by_value(rows, int(starts[i]), int(stops[i]), ends, counts[i], part), range(PARTS))
     at, begins = _places(counts)
     where, value = np.empty(int(begins[-1]), np.int32), np.empty(int(begins[-1]))
-    hands.share(lambda i: deal_by_value(rows, int(starts[i]), int(stops[i]), part, at[i], where, value), PARTS)
+    pool.map(lambda i: deal_by_value(rows, int(starts[i]), int(stops[i]), part, at[i], where, value), range(PARTS))
     return _Order(where, value, begins)
 
 
@@ -143,7 +143,7 @@ def _best_first(rows: Rows, where: np.ndarray, value: np.ndarray) -> np.ndarray:
     return where[order]
 
 
-def _written(rows: Rows, order: _Order, rank: np.ndarray, hands: Hands, forgotten: int) -> Merged:
+def _written(rows: Rows, order: _Order, rank: np.ndarray, pool: ThreadPool, forgotten: int) -> Merged:
     """The table, and the sums over it, part by part."""
     width = rows.words.shape[1] - COLUMNS
     where, value, begins = order
@@ -156,14 +156,14 @@ def _written(rows: Rows, order: _Order, rank: np.ndarray, hands: Hands, forgotte
         chosen = _best_first(rows, where[some], value[some])
         write_part(rows, chosen, some.start, rank, top, listed, inclusion[i], sums[i])
 
-    hands.share(write, PARTS)
+    pool.map(write, range(PARTS))
     total = float(sums.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         evidence = float(top + np.log(total)) if len(where) else -np.inf
         return Merged(ModelTable(*listed), inclusion.sum(axis=0) / total, evidence, forgotten)
 
 
-def renormalised_inclusion(store: ModelStore, n_terms: int, hands: Hands | None = None) -> np.ndarray:
+def renormalised_inclusion(store: ModelStore, n_terms: int, pool: ThreadPool | None = None) -> np.ndarray:
     """Inclusion probabilities renormalised over the stored models; zeros where there is none.
 
     Parameters
@@ -172,7 +172,7 @@ def renormalised_inclusion(store: ModelStore, n_terms: int, hands: Hands | None 
         The models.
     n_terms : int
         Their terms.
-    hands : Hands, optional
+    pool : ThreadPool, optional
         Threads that share the work; the result is the same for any number.
     """
     count = int(store.scalars["count"])
@@ -186,7 +186,7 @@ def renormalised_inclusion(store: ModelStore, n_terms: int, hands: Hands | None 
         some = slice(i * _TOGETHER, min((i + 1) * _TOGETHER, count))
         add_weights(store.words[some], store.log_posterior[some], top, inclusion[i], sums[i])
 
-    (hands or Hands()).share(add, parts)
+    (pool or ThreadPool()).map(add, range(parts))
     return inclusion.sum(axis=0) / sums.sum()
 
 

@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.store import ModelStore
 from modejump.problem.problem import Problem
-from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
-from modejump.runtime.executors import Crew
-from modejump.runtime.snapshots import Reader, Snapshot, part_of, read_store, store_arrays, under
+from modejump.runtime.context import Context
+from modejump.runtime.snapshots import Snapshot, part_of, read_store, store_arrays, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import MOST_CAPACITY, Runner, align_batches
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
 from modejump.samplers.mixture import Mixture
-from modejump.samplers.result import SamplerResult
-from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import Result, acceptance_of
+from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
 from modejump.samplers.warmup.best_first import Scouting, prime_scout
 from modejump.samplers.warmup.surrogate import adopt_surrogate, evaluated, worth_it
 
@@ -32,59 +31,24 @@ WARMUP_ROUNDS = 8
 WARMUP_SHARE = 0.2
 # What warm-up learns about the moves.
 _LEARNT = ("cumulative", "threshold", "alias", "surrogate")
-# Name of the scout that is under way in a checkpoint.
-_SCOUT = "scout"
+# Paths in a checkpoint: the best-first search under way, and the models of one that is finished.
+_SEARCH, _FOUND = "best-first", "found"
 
 
-def mjmcmc(
-    problem: Problem,
-    *,
-    chains: int = 4,
-    budget: Budget | None = None,
-    workers: int = 1,
-    seed: int | np.random.SeedSequence = 0,
-    mixture: Mixture | None = None,
-    progress: Progress | None = None,
-    checkpoint: NoCheckpoint | None = None,
-    crew: Crew | None = None,
-) -> SamplerResult:
+def mjmcmc(problem: Problem, plan: Plan, context: Context) -> Result:
     """Sample models by mode jumping MCMC.
 
     Parameters
     ----------
     problem : Problem
         The target.
-    chains : int
-        Independent chains.
-    budget : Budget, optional
-        How long to run.
-    workers : int
-        Threads. Budgets by size or precision give the same result for any number. Where there are more than chains,
-        those to spare share the rows of long tables.
-    seed : int or SeedSequence
-        Each chain gets its own stream spawned from it.
-    mixture : Mixture, optional
-        Kernel weights and settings.
-    progress : callable, optional
-        Called with (done, total, note).
-    checkpoint : Checkpoint, optional
-        Keeps the state of the run, and goes on from what it finds.
-    crew : Crew, optional
-        Who works on the chains, instead of threads.
+    plan : Plan
+        Chains, budget, seed, and weights of the kernels.
+    context : Context
+        Progress, executor and checkpoint. Where there are more threads than chains, those to spare share the rows of
+        long tables.
     """
-    if problem.n_terms < 1:
-        raise InputError("there is no term to select; give at least one candidate column.")
-    if chains < 1:
-        raise InputError(f"chains is {chains}; give at least 1.")
-    if workers < 1:
-        raise InputError(f"workers is {workers}; give at least 1.")
-    budget = budget or Budget()
-    root = fresh_sequence(seed)
-    memory = budget.memory // (2 * chains)
-    crew = crew or Crew(workers)
-    runners = [Runner(problem, s, memory, FIRST_BATCH, crew.threads(chains)) for s in root.spawn(chains)]
-    driver = _Driver(problem, runners, budget, mixture or Mixture(), crew, progress, checkpoint or NoCheckpoint())
-    return driver.run()
+    return _Driver(problem, plan, context).run()
 
 
 def prime_runner(problem: Problem, moves: Moves) -> None:
@@ -93,213 +57,159 @@ def prime_runner(problem: Problem, moves: Moves) -> None:
 
 
 class _Driver:
-    """Runs all chains through warm-up and sampling."""
+    """Takes all chains through warm-up and sampling."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        runners: list[Runner],
-        budget: Budget,
-        mixture: Mixture,
-        crew: Crew,
-        progress: Progress | None,
-        checkpoint: NoCheckpoint,
-    ) -> None:
-        self.checkpoint = checkpoint
-        self.problem = problem
-        self.runners = runners
-        self.budget = budget
-        self.mixture = mixture
-        self.crew = crew
-        self.progress = progress
-        self.notes: list[str] = []
-        self.finished = True
+    def __init__(self, problem: Problem, plan: Plan, context: Context) -> None:
+        self.problem, self.context = problem, context
+        self.executor, self.checkpoint = context.executor, context.checkpoint
+        self.budget = plan.budget or Budget()
+        self.mixture = plan.settings.mixture or Mixture()
+        memory, threads = self.budget.memory // (2 * plan.chains), self.executor.threads(plan.chains)
+        seeds = fresh_sequence(plan.seed).spawn(plan.chains)
+        self.chains = [Runner(problem, seed, memory, FIRST_BATCH, threads) for seed in seeds]
+        self.begun = self.warmed = 0.0
         self.warmup_steps = 0
         self.fits = 0.0
-        self.scouting: Scouting | None = None
-        # What the scout of an earlier run had met.
+        # The best-first search, or the models of one that an earlier run had finished.
+        self.search: Scouting | None = None
         self.resumed: ModelStore | None = None
 
-    def run(self) -> SamplerResult:
-        begun = warmed = 0.0
+    def run(self) -> Result:
+        moves, notes, finished = self.mixture.compile(self.problem), [], True
+        prime_runner(self.problem, moves)
+        prime_scout(self.problem)
         try:
-            moves = self.mixture.compile(self.problem)
-            prime_runner(self.problem, moves)
-            prime_scout(self.problem)
-            self.crew.begin(self.problem)
-            self.crew.prime(prime_runner, moves)
-            begun = warmed = time.perf_counter() - resumed_seconds(self.checkpoint.saved, "mjmcmc")
-            moves, warmed = self._warm_up(moves, begun)
-            self._sample(moves, begun, warmed)
+            self.executor.open(self.problem)
+            self.executor.prime(prime_runner, moves)
+            self.begun = self.warmed = self.checkpoint.begin("mjmcmc")
+            moves = self._warm_up(moves)
+            notes = self._sample(moves)
         except KeyboardInterrupt:
-            self.finished = False
-        finally:
-            self.crew.close()
-            self.checkpoint.close()
-        align_batches(self.runners)
-        if not all(r.means for r in self.runners):
+            finished = False
+            self.executor.close()
+        align_batches(self.chains)
+        if not all(chain.means for chain in self.chains):
             raise KeyboardInterrupt
-        ended = time.perf_counter()
-        return self._result(warmed - begun, ended - warmed)
-
-    def _warm_up(self, moves: Moves, begun: float) -> tuple[Moves, float]:
-        """Scout, then learn the flip weights from all chains together, round by round, and freeze them."""
-        saved = self.checkpoint.saved
-        if saved is not None and saved.state.get("phase") != _SCOUT:
-            moves, learnt, done = self._resume(moves, saved, begun)
-            if done is None:
-                return moves, begun + Reader(saved.arrays).number("warmed")
-        elif self.budget.warmup == 0:
-            return self._judged(moves, None), time.perf_counter()
-        else:
-            scouted = self._scout(begun, saved)
-            moves = self._judged(moves, None)
-            # The scout's estimate counts as one round.
-            learnt, done = renormalised_inclusion(scouted, self.problem.n_terms, self.crew.hands), 0
-        self._scout_first(partial(self._keep_round, moves, begun, done, learnt))
-        seconds = self.budget.seconds
-        per_round = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
-        for i in range(done, WARMUP_ROUNDS):
-            moves = self._adapted(moves, learnt)
-            before = evaluated(self.runners)
-            if seconds is not None:
-                until = begun + seconds * WARMUP_SHARE * (i + 1) / WARMUP_ROUNDS
-                shares, steps = timed_pieces(partial(self._warm, moves), until, self.crew.pace.short)
-            else:
-                shares, steps = self._warm(moves, per_round), per_round
-            self.warmup_steps += steps * len(self.runners)
-            self.fits = (evaluated(self.runners) - before) / max(1, steps * len(self.runners))
-            # Later rounds are nearer to the target: each counts as much as all before it.
-            learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
-            if self.progress:
-                self.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
-            self._keep_round(moves, begun, i + 1, learnt)
-        moves = self._judged(self._adapted(moves, learnt), self.fits)
-        for r in self.runners:
-            r.forget_warmup()
-        return moves, time.perf_counter()
-
-    def _new_scout(self, begun: float) -> Scouting:
-        return Scouting(self.problem, self.budget, len(self.runners), self.crew.hands.count, begun)
-
-    def _scout(self, begun: float, saved: Saved | None) -> ModelStore:
-        """Meet the models that warm-up learns from."""
-        self.scouting = scouting = self._new_scout(begun)
-        if saved is not None:
-            scouting.restore(part_of(saved.arrays, _SCOUT))
-        elif self._may_wait():
-            scouting.begin()
-            return scouting.store
-
-        def keep() -> None:
-            if self.checkpoint.due():
-                state = {"algorithm": "mjmcmc", "phase": _SCOUT, "spent": time.perf_counter() - begun}
-                self.checkpoint.save(state, under(_SCOUT, scouting.snapshot()))
-
-        return scouting.finish(keep)
-
-    def _scout_first(self, keep: Callable[[], None]) -> None:
-        """Bring the scout to its end where nobody can go on with it while the chains run."""
-        if self.scouting is not None and not self.crew.overlaps(len(self.runners)):
-            self.scouting.finish(keep)
-
-    def _may_wait(self) -> bool:
-        """Whether the scout may go on while the chains sample: nobody asks for its best model, or for its time."""
-        return self.problem.data.glm.family == 0 and not self.mixture.surrogate and self.budget.seconds is None
+        return self._result(time.perf_counter() - self.warmed, finished, tuple(notes))
 
     @property
-    def scouted(self) -> ModelStore | None:
-        """What the scout has met so far."""
-        return self.resumed if self.scouting is None else self.scouting.store
+    def found(self) -> ModelStore | None:
+        """The models of the best-first search so far."""
+        return self.resumed if self.search is None else self.search.store
+
+    # --- warm-up ------------------------------------------------------------------------------------------------
+
+    def _warm_up(self, moves: Moves) -> Moves:
+        """Search best first, then learn the flip weights from all chains together, round by round, and freeze them."""
+        if self.checkpoint.phase not in (None, _SEARCH):
+            moves, learnt, done = self._resume(moves)
+            if done is None:
+                return moves
+        elif self.budget.warmup == 0:
+            self.warmed = time.perf_counter()
+            return self._judged(moves, None)
+        else:
+            store = self._search()
+            moves = self._judged(moves, None)
+            # The estimate of the best-first search counts as one round.
+            learnt, done = renormalised_inclusion(store, self.problem.n_terms, self.executor.pool), 0
+        self._search_first(partial(self._keep_round, moves, done, learnt))
+        for i in range(done, WARMUP_ROUNDS):
+            moves = self._adapted(moves, learnt)
+            before = evaluated(self.chains)
+            shares, steps = self._round(moves, i)
+            self.warmup_steps += steps * len(self.chains)
+            self.fits = (evaluated(self.chains) - before) / max(1, steps * len(self.chains))
+            # Later rounds are nearer to the target: each counts as much as all before it.
+            learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
+            if self.context.progress:
+                self.context.progress((i + 1) * WARMUP_SHARE / WARMUP_ROUNDS, 1.0, "warm-up")
+            self._keep_round(moves, i + 1, learnt)
+        moves = self._judged(self._adapted(moves, learnt), self.fits)
+        for chain in self.chains:
+            chain.forget_warmup()
+        self.warmed = time.perf_counter()
+        return moves
+
+    def _round(self, moves: Moves, number: int) -> tuple[list[np.ndarray], int]:
+        """The terms' shares of the steps of one round, for each chain, and the number of steps."""
+
+        def warm(steps: int) -> list[np.ndarray]:
+            return self.executor.map(partial(Runner.warm_batch, moves=moves, steps=steps), self.chains)
+
+        if self.budget.seconds is None:
+            steps = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
+            return warm(steps), steps
+        until = self.begun + self.budget.seconds * WARMUP_SHARE * (number + 1) / WARMUP_ROUNDS
+        return timed_pieces(warm, until, self.executor.pace.short)
+
+    def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
+        return self.mixture.adapt(moves, learnt, np.sum([c.chain.record.tried for c in self.chains], axis=0))
 
     def _judged(self, moves: Moves, fits: float | None) -> Moves:
         """The same moves, judged by a surrogate first where that is worth its time."""
         if moves.surrogate[0] > 0.0 or not worth_it(self.problem, self.mixture.surrogate, fits):
             return moves
-        return adopt_surrogate(self.problem, self.scouted, self.runners, moves)
+        return adopt_surrogate(self.problem, self.found, self.chains, moves)
 
-    def _keep(self, moves: Moves, begun: float, state: dict[str, Any], arrays: Snapshot) -> None:
-        """A checkpoint, where it is time for one."""
-        if not self.checkpoint.due():
-            return
-        flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
-        state |= {"scouting": self.scouting is not None and not self.scouting.done}
-        if self.scouting is not None and not self.scouting.done:
-            flat |= under(_SCOUT, self.scouting.snapshot())
-        elif self.scouted is not None:
-            flat |= under("scouted", store_arrays(self.scouted))
-        for i, snapshot in enumerate(self.crew.snapshots(self.runners)):
-            flat |= under(f"chain-{i}", snapshot)
-        state |= {"algorithm": "mjmcmc", "spent": time.perf_counter() - begun, "warmup_steps": self.warmup_steps}
-        self.checkpoint.save(state, flat)
+    # --- best-first search --------------------------------------------------------------------------------------
 
-    def _keep_round(self, moves: Moves, begun: float, done: int, learnt: np.ndarray) -> None:
-        """A checkpoint after so many rounds of warm-up, where it is time for one."""
-        self._keep(moves, begun, {"round": done}, {"learnt": learnt, "fits": np.array(self.fits)})
+    def _new_search(self) -> Scouting:
+        return Scouting(self.problem, self.budget, len(self.chains), self.executor.pool.count, self.begun)
 
-    def _resume(self, moves: Moves, saved: Saved, begun: float) -> tuple[Moves, np.ndarray, int | None]:
-        """All chains as they were; what was learnt, and after how many rounds, None after all of them."""
-        reader, terms = Reader(saved.arrays), self.problem.n_terms
-        for i, runner in enumerate(self.runners):
-            runner.restore(part_of(saved.arrays, f"chain-{i}"))
-        reader.need(f"chain-{len(self.runners)}/rng" not in reader, "chains")
-        if "scouted/num" in reader:
-            self.resumed = read_store(reader.under("scouted"), terms, MOST_CAPACITY)
-        elif saved.state.get("scouting") is True:
-            self.scouting = self._new_scout(begun)
-            self.scouting.restore(part_of(saved.arrays, _SCOUT))
-        self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
-        alias = reader.like("alias", moves.alias, (0, terms))
-        cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
-        moves = moves._replace(cumulative=cumulative, threshold=threshold, alias=alias)
-        if reader.like("surrogate", moves.surrogate)[0] > 0.0:
-            moves = adopt_surrogate(self.problem, self.scouted, self.runners, moves, fresh=False)
-        if "round" not in saved.state:
-            return moves, np.zeros(0), None
-        self.fits = reader.number("fits")
-        return moves, reader.array("learnt", np.float64, (terms,)), whole_number(saved, "round", 0, WARMUP_ROUNDS + 1)
-
-    def _warm(self, moves: Moves, steps: int) -> list[np.ndarray]:
-        return self.crew.each(self.runners, partial(Runner.warm_batch, moves=moves, steps=steps))
-
-    def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
-        tried = np.sum([r.chain.record.tried for r in self.runners], axis=0)
-        return self.mixture.adapt(moves, learnt, tried)
-
-    def _sample(self, moves: Moves, begun: float, warmed: float) -> None:
-        def run(count: int) -> None:
-            self.crew.repeat(self.runners, partial(Runner.run_batches, moves=moves), count, self.scouting)
+    def _search(self) -> ModelStore:
+        """The models that warm-up learns from."""
+        self.search = search = self._new_search()
+        # It may continue while the chains sample where nobody asks for its best model, or for its time.
+        may_wait = self.problem.family.conjugate and not self.mixture.surrogate and self.budget.seconds is None
+        if self.checkpoint.phase == _SEARCH:
+            search.restore(part_of(self.checkpoint.arrays, _SEARCH))
+        elif may_wait:
+            search.begin()
+            return search.store
 
         def keep() -> None:
-            self._keep(moves, begun, {"target": schedule.target}, {"warmed": np.array(warmed - begun)})
+            if self.checkpoint.due():
+                self.checkpoint.save({"phase": _SEARCH}, under(_SEARCH, search.snapshot()))
 
-        target = resumed_target(self.checkpoint.saved)
-        schedule = Schedule(
-            self.runners, run, self.progress, WARMUP_SHARE, keep=keep, best=self._best_model, target=target,
-            pace=self.crew.pace,
-        )  # fmt: skip
-        self._scout_first(keep)
-        self.notes += schedule.sample(self.budget, begun)
-        if self.scouting is not None:
-            self.scouting.finish(keep)
+        return search.finish(keep)
+
+    def _search_first(self, keep: Callable[[], None]) -> None:
+        """Finish the search where no thread can continue with it while the chains run."""
+        if self.search is not None and not self.executor.overlaps(len(self.chains)):
+            self.search.finish(keep)
+
+    # --- sampling -----------------------------------------------------------------------------------------------
+
+    def _sample(self, moves: Moves) -> list[str]:
+        def run(count: int) -> None:
+            self.executor.repeat(partial(Runner.run_batches, moves=moves), self.chains, count, self.search)
+
+        def keep() -> None:
+            state = {"phase": "sampling", "target": schedule.target}
+            self._keep(moves, state, {"warmed": np.array(self.warmed - self.begun)})
+
+        schedule = Schedule(self.chains, run, self.context, WARMUP_SHARE, keep=keep, best=self._best_model)
+        self._search_first(keep)
+        notes = schedule.sample(self.budget, self.begun)
+        if self.search is not None:
+            self.search.finish(keep)
+        return notes
 
     def _best_model(self) -> str:
         """Terms of the best model so far."""
-        stores = [r.chain.store for r in self.runners] + ([] if self.scouted is None else [self.scouted])
+        stores = [c.chain.store for c in self.chains] + ([] if self.found is None else [self.found])
         best = max(stores, key=lambda store: store.log_posterior[: int(store.scalars["count"])].max(initial=-np.inf))
         words = best.words[int(np.argmax(best.log_posterior[: int(best.scalars["count"])]))]
         names = [n for j, n in enumerate(self.problem.names) if (int(words[j >> 6]) >> (j & 63)) & 1]
         return " + ".join(names) or "the base model"
 
-    def _result(self, warmup_seconds: float, seconds: float) -> SamplerResult:
-        runners = self.runners
-        means = np.array([r.means for r in runners])
-        scouted = [self.scouted] if self.scouted is not None else []
-        with self.crew.hands as hands:
-            merged = merged_stores(scouted + [r.chain.store for r in runners], hands)
-        sizes = np.sum([r.chain.record.sizes for r in runners], axis=0)
-        tried = np.sum([r.chain.record.tried for r in runners], axis=0)
-        return SamplerResult(
+    def _result(self, seconds: float, finished: bool, notes: tuple[str, ...]) -> Result:
+        records = [c.chain.record for c in self.chains]
+        stores = [] if self.found is None else [self.found]
+        merged = merged_stores(stores + [c.chain.store for c in self.chains], self.executor.pool)
+        sizes = np.sum([record.sizes for record in records], axis=0)
+        return Result(
             algorithm="mjmcmc",
             exact=False,
             models=merged.models,
@@ -307,14 +217,58 @@ class _Driver:
             log_evidence=merged.log_evidence,
             renormalised=merged.inclusion[: self.problem.n_terms],
             size_distribution=sizes / sizes.sum(),
-            batch_means=means,
-            batch_length=runners[0].batch,
+            batch_means=np.array([chain.means for chain in self.chains]),
+            batch_length=self.chains[0].batch,
             steps=int(sizes.sum()),
             warmup_steps=self.warmup_steps,
-            acceptance={name: (int(tried[i, 0]), int(tried[i, 1])) for i, name in enumerate(KERNELS) if tried[i, 0]},
+            acceptance=acceptance_of(KERNELS, [record.tried for record in records]),
             seconds=seconds,
-            warmup_seconds=warmup_seconds,
-            finished=self.finished,
+            warmup_seconds=self.warmed - self.begun,
+            finished=finished,
             forgotten_visits=merged.forgotten,
-            notes=tuple(self.notes),
+            notes=notes,
         )
+
+    # --- checkpoints --------------------------------------------------------------------------------------------
+
+    def _keep(self, moves: Moves, state: dict[str, Any], arrays: Snapshot) -> None:
+        """A checkpoint, where it is time for one."""
+        if not self.checkpoint.due():
+            return
+        flat = arrays | {name: getattr(moves, name) for name in _LEARNT}
+        searching = self.search is not None and not self.search.done
+        if self.search is not None and searching:
+            flat |= under(_SEARCH, self.search.snapshot())
+        elif self.found is not None:
+            flat |= under(_FOUND, store_arrays(self.found))
+        for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
+            flat |= under(f"chain-{i}", snapshot)
+        self.checkpoint.save(state | {"searching": searching, "warmup_steps": self.warmup_steps}, flat)
+
+    def _keep_round(self, moves: Moves, done: int, learnt: np.ndarray) -> None:
+        """A checkpoint after so many rounds of warm-up, where it is time for one."""
+        state = {"phase": "warm-up", "round": done}
+        self._keep(moves, state, {"learnt": learnt, "fits": np.array(self.fits)})
+
+    def _resume(self, moves: Moves) -> tuple[Moves, np.ndarray, int | None]:
+        """All chains as they were; what was learnt, and after how many rounds, None after all of them."""
+        checkpoint, reader, terms = self.checkpoint, self.checkpoint.reader, self.problem.n_terms
+        for i, chain in enumerate(self.chains):
+            chain.restore(part_of(checkpoint.arrays, f"chain-{i}"))
+        reader.need(f"chain-{len(self.chains)}/rng" not in reader, "chains")
+        if f"{_FOUND}/words" in reader:
+            self.resumed = read_store(reader.under(_FOUND), terms, MOST_CAPACITY)
+        elif (checkpoint.state or {}).get("searching") is True:
+            self.search = self._new_search()
+            self.search.restore(part_of(checkpoint.arrays, _SEARCH))
+        self.warmup_steps = checkpoint.number("warmup_steps", 0)
+        alias = reader.like("alias", moves.alias, (0, terms))
+        cumulative, threshold = (reader.like(name, getattr(moves, name)) for name in ("cumulative", "threshold"))
+        moves = moves._replace(cumulative=cumulative, threshold=threshold, alias=alias)
+        if reader.like("surrogate", moves.surrogate)[0] > 0.0:
+            moves = adopt_surrogate(self.problem, self.found, self.chains, moves, fresh=False)
+        if checkpoint.phase == "sampling":
+            self.warmed = self.begun + reader.number("warmed")
+            return moves, np.zeros(0), None
+        self.fits = reader.number("fits")
+        return moves, reader.array("learnt", np.float64, (terms,)), checkpoint.number("round", 0, WARMUP_ROUNDS + 1)

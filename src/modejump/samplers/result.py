@@ -1,10 +1,15 @@
-"""What every sampler returns: evaluated models, and the record of the chains where there are chains."""
+"""What every sampler returns: the models evaluated, and the record of the chains where there are chains."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from modejump.samplers.laws import Laws
 
 # Samplers whose chains leave the posterior invariant, so that the share of steps in a model estimates its probability.
 COUNTED = ("mjmcmc", "rgmjmcmc")
@@ -21,6 +26,12 @@ def members_of(words: np.ndarray) -> list[int]:
     return members
 
 
+def acceptance_of(names: Sequence[str], tried: Sequence[np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Counts of each kernel that was tried, by its name, over all chains."""
+    total = np.sum(tried, axis=0)
+    return {name: tuple(total[i].tolist()) for i, name in enumerate(names) if total[i, 0]}
+
+
 @dataclass(frozen=True, eq=False)
 class ModelTable:
     """Distinct models, best first.
@@ -34,7 +45,7 @@ class ModelTable:
     visits : ndarray of int64, shape (m,)
         How many sampling steps of all chains ended in the model (0 where it was only evaluated).
     first_seen : ndarray of int64, shape (m,)
-        Rank in the order of first evaluation: the scout's models, then each chain's.
+        Rank in the order of first evaluation: the models of the best-first search, then each chain's.
     chains : ndarray of int64, shape (m,)
         How many chains visited the model while sampling; zeros where nobody counted, as after enumeration.
     draws : ndarray of int64, shape (m,)
@@ -69,8 +80,8 @@ class ModelTable:
 
 
 @dataclass(frozen=True, eq=False)
-class SamplerResult:
-    """Outcome of a sampler on one problem.
+class Result:
+    """Outcome of a sampler on one problem; after a search among features, over the laws found.
 
     Attributes
     ----------
@@ -121,6 +132,8 @@ class SamplerResult:
         so that the move had no way back.
     library_share : float
         Share of the sampling steps whose model lies wholly inside the library; NaN without a library.
+    laws : Laws, optional
+        After a search among features: the laws that stand for the terms.
     """
 
     algorithm: str
@@ -134,7 +147,7 @@ class SamplerResult:
     batch_length: int = 0
     steps: int = 0
     warmup_steps: int = 0
-    acceptance: dict[str, tuple[int, int]] = field(default_factory=dict)
+    acceptance: dict[str, tuple[int, ...]] = field(default_factory=dict)
     seconds: float = 0.0
     warmup_seconds: float = 0.0
     finished: bool = True
@@ -145,8 +158,9 @@ class SamplerResult:
     restarts: int = 0
     forgotten_shared: int = 0
     library: int = 0
-    population_moves: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    population_moves: dict[str, tuple[int, ...]] = field(default_factory=dict)
     library_share: float = float("nan")
+    laws: Laws | None = None
 
     @property
     def counted(self) -> bool:

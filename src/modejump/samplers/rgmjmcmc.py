@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.features.nonlinear.expression import Feature
+from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.runtime.checkpoints import NoCheckpoint, Saved, resumed_seconds, resumed_target, whole_number
-from modejump.runtime.executors import Crew
-from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
+from modejump.runtime.context import Context
+from modejump.runtime.snapshots import Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import Discovery
+from modejump.samplers.law_estimates import batch_means, result_of_chains
 from modejump.samplers.laws import Collected, laws_of
-from modejump.samplers.outcome import batch_means, discovery_from
+from modejump.samplers.plan import Plan
 from modejump.samplers.populations import RECALLED, Library, Populations
-from modejump.samplers.schedule import FIRST_BATCH, Progress, Schedule, timed_pieces
+from modejump.samplers.result import Result
+from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
 from modejump.samplers.warmup.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
 from modejump.samplers.warmup.score_search import ascend, can_ascend, prime_ascent
-from modejump.samplers.warmup.search import STEPS as SEARCH_STEPS
 from modejump.samplers.warmup.search import Finished, Search, in_words, prime_search
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
@@ -38,8 +38,10 @@ SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05
-# Where fits are dear, models are climbed to: at first from nothing, for this share of the search's time at most, in the
-# end from the best of so many chains; and so often at most from the best of all.
+# Models that a Python function scores to complete the library: nobody knows how long it takes.
+SCORED_EDITS = 5_000
+# Where fitting is expensive, models are climbed to: at first from nothing, for this share of the search's time at most,
+# in the end from the best of so many chains; and so often at most from the best of all.
 CLIMB_SHARE = 0.5
 CLIMBING_CHAINS = 3
 CLIMBS = 4
@@ -52,73 +54,28 @@ LEAST_FEATURES = 16
 STARTS = 50
 # Of each chain so many of the best models are noted while it learns.
 NOTED = 500
-# A guest whose models hold this share of the posterior gets a place in the library while there is time.
+# A fresh feature whose models hold this share of the posterior gets a place in the library while there is time.
 WORTH_A_PLACE = 1e-3
-# Bytes for the columns of the library and its guests, all chains together.
+# Bytes for the columns of the library and of fresh features, all chains together.
 COLUMN_BYTES = 2 * 2**30
-# Columns of a chain besides its library: guests, scratch rows, cache.
+# Columns of a chain besides its library: fresh features, scratch rows, cache.
 OTHER_COLUMNS = 40
 
 
-def rgmjmcmc(
-    problem: FeatureProblem,
-    *,
-    chains: int = 8,
-    budget: Budget | None = None,
-    workers: int = 1,
-    seed: int | np.random.SeedSequence = 0,
-    settings: Populations | None = None,
-    search_steps: int = SEARCH_STEPS,
-    distinct: int = 0,
-    edits: int = EVALUATIONS,
-    progress: Progress | None = None,
-    checkpoint: NoCheckpoint | None = None,
-    crew: Crew | None = None,
-) -> Discovery:
+def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
     """Sample models of features; the share of steps in a model estimates its posterior probability.
 
     Parameters
     ----------
     problem : FeatureProblem
         The target.
-    chains : int
-        Independent chains, of warm-up and of sampling.
-    budget : Budget, optional
-        ``warmup`` and ``steps`` are steps of each chain in the search and in sampling; ``seconds`` are for all of it.
-    workers : int
-        Threads; budgets by size or precision give the same result for any number.
-    seed : int or SeedSequence
-        Each chain gets its own streams spawned from it.
-    settings : Populations, optional
-        Populations, and moves between them.
-    search_steps : int
-        MJMCMC steps in one population of the search.
-    distinct : int
-        Sampling by steps goes on until so many distinct models were met by each chain on average, up to ten times
-        the steps.
-    edits : int
-        Models that may be evaluated, about, to complete the library by edits of the best ones.
-    progress : callable, optional
-        Called with (done, total, note).
-    checkpoint : Checkpoint, optional
-        Keeps the state of the run, and goes on from what it finds.
-    crew : Crew, optional
-        Who works on the chains, instead of threads.
+    plan : Plan
+        Chains of warm-up and of sampling; a budget whose ``warmup`` and ``steps`` are steps of each chain in the search
+        and in sampling, and whose ``seconds`` are for all of it; settings of the populations.
+    context : Context
+        Progress, executor and checkpoint.
     """
-    for name, value, least in (
-        ("chains", chains, 1),
-        ("workers", workers, 1),
-        ("search_steps", search_steps, 1),
-        ("distinct", distinct, 0),
-        ("edits", edits, 0),
-    ):
-        if value < least:
-            raise InputError(f"{name} is {value}; give at least {least}.")
-    driver = _Driver(
-        problem, chains, budget or Budget(), crew or Crew(workers), fresh_sequence(seed), settings or Populations(),
-        edits, progress, checkpoint or NoCheckpoint(),
-    )  # fmt: skip
-    return driver.run(search_steps, distinct)
+    return _Driver(problem, plan, context).run()
 
 
 def prime(problem: FeatureProblem, settings: Populations) -> None:
@@ -136,27 +93,14 @@ def prime(problem: FeatureProblem, settings: Populations) -> None:
 class _Driver:
     """Takes all chains through search, learning and sampling."""
 
-    def __init__(
-        self,
-        problem: FeatureProblem,
-        chains: int,
-        budget: Budget,
-        crew: Crew,
-        root: np.random.SeedSequence,
-        settings: Populations,
-        edits: int,
-        progress: Progress | None,
-        checkpoint: NoCheckpoint,
-    ) -> None:
-        self.checkpoint = checkpoint
-        self.problem, self.budget, self.crew, self.settings = problem, budget, crew, settings
-        self.edits = edits
-        search_root, sampling_root, start_root = root.spawn(3)
-        self.search_seeds = search_root.spawn(chains)
+    def __init__(self, problem: FeatureProblem, plan: Plan, context: Context) -> None:
+        self.problem, self.plan, self.context = problem, plan, context
+        self.executor, self.checkpoint = context.executor, context.checkpoint
+        self.budget, self.settings = plan.budget or Budget(), plan.settings.populations or Populations()
+        search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
+        self.search_seeds = search_root.spawn(plan.chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
-        self.seeds = sampling_root.spawn(int(np.clip(fit, min(chains, 2), chains)))
-        self.start_seed = start_root
-        self.progress = progress
+        self.seeds = sampling_root.spawn(int(np.clip(fit, min(plan.chains, 2), plan.chains)))
         self.chains: list[ReversibleChain] = []
         self.collected: Collected = {}
         self.outcomes: list[Finished] = []
@@ -165,81 +109,71 @@ class _Driver:
         self.begun = self.warmed = 0.0
         # Steps after which distinct models are counted.
         self.counted_from: int | None = None
-        self.finished = True
 
-    def run(self, search_steps: int, distinct: int) -> Discovery:
+    def run(self) -> Result:
         prime(self.problem, self.settings)
-        saved = self.checkpoint.saved
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
+        self.executor.open(self.problem)
+        self.executor.prime(prime, self.settings)
+        self.begun = self.checkpoint.begin("rgmjmcmc")
+        if self.checkpoint.phase in (None, "search"):
+            self._search()
+            self._learn(self._freeze(), 0)
+        else:
+            self._resume()
+        schedule, finished = self._schedule(), True
         try:
-            self.crew.begin(self.problem)
-            self.crew.prime(prime, self.settings)
-            self.begun = time.perf_counter() - resumed_seconds(saved, "rgmjmcmc")
-            if saved is None or saved.state.get("phase") == "search":
-                self._search(search_steps)
-                self._learn(self._freeze(), 0)
-            else:
-                self._resume(saved)
-            schedule = self._schedule()
-            try:
-                if self.counted_from is None:
-                    self.notes += schedule.sample(self.budget, self.begun)
-                self._until_distinct(schedule, distinct)
-            except KeyboardInterrupt:
-                if not all(chain.means for chain in self.chains):
-                    raise
-                self.finished = False
-        finally:
-            self.crew.close()
-            self.checkpoint.close()
+            if self.counted_from is None:
+                self.notes += schedule.sample(self.budget, self.begun)
+            self._until_distinct(schedule)
+        except KeyboardInterrupt:
+            self.executor.close()
+            if not all(chain.means for chain in self.chains):
+                raise
+            finished = False
         align_batches(self.chains)
         ended = time.perf_counter()
-        with self.crew.hands as hands:
-            hands.share(lambda i: self.chains[i].close(), len(self.chains))
-            return discovery_from(
-                self.problem,
-                self.chains,
-                self.outcomes,
-                self.collected,
-                seconds=ended - self.warmed,
-                warmup_seconds=self.warmed - self.begun,
-                warmup_steps=self.warmup_steps,
-                finished=self.finished,
-                notes=tuple(self.notes),
-                hands=hands,
-            )
+        self.executor.pool.map(lambda chain: chain.close(), self.chains)
+        return result_of_chains(
+            self.problem,
+            self.chains,
+            self.outcomes,
+            self.collected,
+            self.executor.pool,
+            seconds=ended - self.warmed,
+            warmup_seconds=self.warmed - self.begun,
+            warmup_steps=self.warmup_steps,
+            finished=finished,
+            notes=tuple(self.notes),
+        )
 
     def _law_means(self) -> np.ndarray:
-        """Batch means of the laws: spellings with one column are put together, guests among them."""
-        guests = {f for chain in self.chains for stays in chain.stays for f in stays}
-        features = sorted(guests.union(self.chains[0].library.features))
+        """Batch means of the laws: spellings with one column are put together, fresh features among them."""
+        fresh = {f for chain in self.chains for stays in chain.stays for f in stays}
+        features = sorted(fresh.union(self.chains[0].library.features))
         _, law_of = laws_of(self.problem, features, self.chains[0].alphas_of(features))
         number = {law: j for j, law in enumerate(sorted(set(law_of.values())))}
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
-
-    def _run_batches(self, count: int) -> None:
-        self.crew.repeat(self.chains, ReversibleChain.run_batches, count)
 
     def _schedule(self) -> Schedule:
         """Sampling; a checkpoint after each piece of it, where it is time for one."""
         # Nothing is added to what is known while the chains sample.
         known = under("collected", collected_arrays(self.collected))
 
+        def run(count: int) -> None:
+            self.executor.repeat(ReversibleChain.run_batches, self.chains, count)
+
         def keep() -> None:
             state: dict[str, Any] = {"phase": "sampling", "target": schedule.target, "notes": list(self.notes)}
-            self._keep(
-                state | {"counted_from": self.counted_from}, known | {"warmed": np.array(self.warmed - self.begun)}
-            )
+            state |= {"counted_from": self.counted_from}
+            self._keep(state, known | {"warmed": np.array(self.warmed - self.begun)})
 
-        done, target = SEARCH_SHARE + LEARN_SHARE, resumed_target(self.checkpoint.saved)
-        schedule = Schedule(
-            self.chains, self._run_batches, self.progress, done, self._law_means, keep, self._best_model, target,
-            self.crew.pace,
-        )  # fmt: skip
+        share = SEARCH_SHARE + LEARN_SHARE
+        schedule = Schedule(self.chains, run, self.context, share, self._law_means, keep, self._best_model)
         return schedule
 
     def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
@@ -252,34 +186,31 @@ class _Driver:
             "importance": library.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes]),
         }
-        for i, snapshot in enumerate(self.crew.snapshots(self.chains)):
+        for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
-        self._save(state, flat)
+        self.checkpoint.save(state | {"warmup_steps": self.warmup_steps}, flat)
 
-    def _save(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
-        about = {"algorithm": "rgmjmcmc", "spent": time.perf_counter() - self.begun, "warmup_steps": self.warmup_steps}
-        self.checkpoint.save(about | dict(state), arrays)
-
-    def _resume(self, saved: Saved) -> None:
-        """Take over what an earlier run knew, and learn on or sample on."""
-        reader, names, space = Reader(saved.arrays), self.problem.names, self.problem.space
+    def _resume(self) -> None:
+        """Take over what an earlier run knew, and continue to learn or to sample."""
+        checkpoint, reader = self.checkpoint, self.checkpoint.reader
+        names, space = self.problem.names, self.problem.space
         counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
         self.collected = read_collected(reader.under("collected"), names, space)
-        self.warmup_steps = whole_number(saved, "warmup_steps", 0, 1 << 62)
+        self.warmup_steps = checkpoint.number("warmup_steps", 0)
         features = read_features(reader, "library", names, space)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
-            chain.restore(part_of(saved.arrays, f"chain-{i}"))
-        if saved.state.get("phase") == "learning":
+            chain.restore(part_of(checkpoint.arrays, f"chain-{i}"))
+        if checkpoint.phase == "learning":
             learnt = reader.array("learnt", np.float64, (len(features),))
-            self._learn(library, whole_number(saved, "round", 1, ROUNDS + 1), learnt)
+            self._learn(library, checkpoint.number("round", 1, ROUNDS + 1), learnt)
             return
         self.warmed = self.begun + reader.number("warmed")
-        if saved.state.get("counted_from") is not None:
-            self.counted_from = whole_number(saved, "counted_from", 0, 1 << 62)
-            self.notes = [str(note) for note in saved.state.get("notes", ())]
+        self.counted_from = checkpoint.number_or_none("counted_from")
+        if self.counted_from is not None:
+            self.notes = [str(note) for note in (checkpoint.state or {}).get("notes", ())]
 
     def _best_model(self) -> str:
         """The best model so far, in words."""
@@ -294,10 +225,10 @@ class _Driver:
         """The best of the models that warm-up met."""
         return {model: self.collected[model] for model in best_models(self.collected, 1)}
 
-    def _search(self, search_steps: int) -> None:
+    def _search(self) -> None:
         """Warm-up: chains of GMJMCMC."""
-        steps = DEFAULT_POPULATIONS * search_steps if self.budget.warmup is None else int(self.budget.warmup)
-        populations = max(1, -(-steps // search_steps))
+        steps, each = self.budget.warmup, self.plan.search_steps
+        populations = DEFAULT_POPULATIONS if steps is None else max(1, -(-int(steps) // each))
         seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
         if can_ascend(self.problem):
             self._climb([frozenset()], CLIMB_SHARE)
@@ -307,14 +238,10 @@ class _Driver:
             populations=populations,
             seconds=seconds,
             memory=self.budget.memory,
-            crew=self.crew,
-            steps=search_steps,
-            progress=None if self.progress is None else self._tell_search,
-            checkpoint=self.checkpoint,
-            save=lambda state, arrays: self._save({"phase": "search", **state}, arrays),
+            steps=each,
+            context=dataclasses.replace(self.context, progress=self._tell_search if self.context.progress else None),
+            state={"phase": "search"},
         )
-        if self.checkpoint.saved is not None:
-            search.resume(self.checkpoint.saved.state, self.checkpoint.saved.arrays)
         self.outcomes = search.run()
         for outcome in self.outcomes:
             self.collected |= outcome.collected
@@ -335,8 +262,8 @@ class _Driver:
             starts = best_models(self.collected, 1)
 
     def _tell_search(self, done: float, total: float, note: str) -> None:
-        if self.progress:
-            self.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}")
+        if self.context.progress:
+            self.context.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}")
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
@@ -360,18 +287,21 @@ class _Driver:
 
     def _affordable_edits(self) -> int:
         """Models that edits may evaluate: no more than the search did in its time, and a share of it in seconds."""
+        edits = self.plan.edits
+        if edits is None:
+            edits = SCORED_EDITS if isinstance(self.problem.family, BatchLikelihood) else EVALUATIONS
         if self.budget.seconds is None:
-            return self.edits
+            return edits
         evaluated = sum(outcome.evaluated for outcome in self.outcomes)
-        return min(self.edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.crew.workers), 1))
+        return min(edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.executor.workers), 1))
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
 
-        def make(i: int) -> ReversibleChain:
-            return ReversibleChain(self.problem, library, self.seeds[i], self.settings, memory)
+        def make(seed: np.random.SeedSequence) -> ReversibleChain:
+            return ReversibleChain(self.problem, library, seed, self.settings, memory)
 
-        self.chains = self.crew.hands.share(make, len(self.seeds))
+        self.chains = self.executor.pool.map(make, self.seeds)
 
     def _learn(self, library: Library, done: int, learnt: np.ndarray | None = None) -> None:
         """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""
@@ -385,8 +315,8 @@ class _Driver:
             if i < ROUNDS - 1 and self._has_time() and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
-            if self.progress:
-                self.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+            if self.context.progress:
+                self.context.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
             if self.checkpoint.due():
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
@@ -413,12 +343,12 @@ class _Driver:
             self.warmup_steps += steps * len(self.chains)
             return self._warm_up(steps)
         until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
-        shares, steps = timed_pieces(self._warm_up, until, self.crew.pace.short)
+        shares, steps = timed_pieces(self._warm_up, until, self.executor.pace.short)
         self.warmup_steps += steps * len(self.chains)
         return shares
 
     def _warm_up(self, steps: int) -> list[np.ndarray]:
-        return self.crew.each(self.chains, partial(ReversibleChain.warm_up, steps=steps))
+        return self.executor.map(partial(ReversibleChain.warm_up, steps=steps), self.chains)
 
     def _met_features_worth_a_place(self, library: Library) -> bool:
         """Whether a feature outside the library is worth a place, by all that the chains met."""
@@ -428,9 +358,9 @@ class _Driver:
         worth = total + math.log(WORTH_A_PLACE)
         return any(value > worth for f, value in log_importance(self.collected).items() if f not in inside)
 
-    def _until_distinct(self, schedule: Schedule, distinct: int) -> None:
-        """Go on until the chains have met so many distinct models on average."""
-        if distinct == 0:
+    def _until_distinct(self, schedule: Schedule) -> None:
+        """Continue until the chains have met the wanted number of distinct models on average."""
+        if self.plan.distinct == 0:
             return
         if self.counted_from is None:
             self.counted_from = schedule.target = schedule.steps_done()
@@ -438,6 +368,6 @@ class _Driver:
         while True:
             schedule.sample_steps(schedule.target or 0, 10 * steps)
             met = np.mean([chain.distinct for chain in self.chains])
-            if met >= distinct or schedule.steps_done() >= 10 * steps:
+            if met >= self.plan.distinct or schedule.steps_done() >= 10 * steps:
                 return
             schedule.target = schedule.steps_done() + max(steps // 4, 1)

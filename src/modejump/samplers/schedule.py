@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from modejump.runtime.executors import Crew, Pace
+from modejump.core.progress import Report
+from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import MAX_BATCHES, Batched
 from modejump.samplers.diagnostics import monte_carlo_error, split_r_hat
@@ -26,7 +27,7 @@ WIDEST = 60
 # Seconds between two looks at what takes time to say.
 TELL_EVERY = 2.0
 
-Progress = Callable[[float, float, str], None]
+Progress = Report
 
 
 def timed_pieces(
@@ -61,8 +62,8 @@ class Schedule:
         The chains, at the same number of batches of the same length.
     run : callable
         Makes every chain run so many batches.
-    progress : callable, optional
-        Called with (done, total, note).
+    context : Context
+        Progress, executor and checkpoint.
     begun_share : float
         Share of the progress that was there before sampling.
     means : callable, optional
@@ -72,29 +73,28 @@ class Schedule:
         Called after each piece of work, when all chains are between two batches.
     best : callable, optional
         The best model so far, in words.
-    target : int, optional
-        Steps at which a wanted precision is judged next, where an earlier run had come so far.
-    pace : Pace
-        How long the pieces of work are.
+
+    Attributes
+    ----------
+    target : int or None
+        Steps at which a wanted precision is judged next; a checkpoint keeps it.
     """
 
     def __init__(
         self,
         chains: Sequence[Batched],
         run: Callable[[int], None],
-        progress: Progress | None,
+        context: Context,
         begun_share: float,
         means: Callable[[], np.ndarray] | None = None,
         keep: Callable[[], None] | None = None,
         best: Callable[[], str] | None = None,
-        target: int | None = None,
-        pace: Pace = Crew.pace,
     ) -> None:
-        self.chains, self.run, self.progress, self.begun_share = chains, run, progress, begun_share
+        self.chains, self.run, self.progress, self.begun_share = chains, run, context.progress, begun_share
         self.means = means or (lambda: np.array([chain.means for chain in chains]))
         self.keep = keep or (lambda: None)
         self.best = best or (lambda: "")
-        self.target, self.pace = target, pace
+        self.target, self.pace = context.checkpoint.number_or_none("target"), context.executor.pace
         self.began = self._told = time.perf_counter()
         self._before = self.steps_done()
         self._words = ""

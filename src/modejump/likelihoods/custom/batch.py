@@ -19,17 +19,16 @@ from modejump.core.errors import InputError
 from modejump.likelihoods.custom.own import (
     FAILED,
     SIGNATURE,
+    CustomRows,
     LikelihoodError,
     Model,
     Own,
-    RawTable,
     address_of,
     array_at,
     keep_error,
     kept,
-    own_glm,
 )
-from modejump.likelihoods.glm.newton import Glm
+from modejump.likelihoods.family import Table
 from modejump.priors.plain import log_model_prior
 
 # A smallest eigenvalue of the Gram matrix of standardised columns below this is left for the engine to judge.
@@ -56,28 +55,24 @@ class BatchLikelihood(Own):
     [-1.0, 1.0]
     """
 
-    score: Callable[[list[Model]], Sequence[float]]
+    name = "batch likelihood"
 
     def __init__(self, score: Callable[[list[Model]], Sequence[float]]) -> None:
-        super().__init__("batch likelihood")
+        super().__init__()
         if not callable(score):
             raise InputError(f"a batch likelihood is a function from a list of models to their scores; got {score!r}.")
-        self._set("score", score)
-        self._set("_scored", {})
-        self._set("_under_way", {})
-        self._set("_lock", threading.Lock())
-        self._set("_table", None)
-
-    # By the names of the terms: scores, and what some thread is scoring now.
-    _scored: dict[Model, float]
-    _under_way: dict[Model, Future[float]]
-    _lock: threading.Lock
-    _table: RawTable | None  # of a problem with a list of terms
+        self.score = score
+        # By the names of the terms: scores, and what some thread is scoring now.
+        self._scored: dict[Model, float] = {}
+        self._under_way: dict[Model, Future[float]] = {}
+        self._lock = threading.Lock()
+        self._table: Table | None = None  # of a problem with a list of terms
 
     def __repr__(self) -> str:
         return f"BatchLikelihood({getattr(self.score, '__name__', 'score')})"
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
+        """What makes the same likelihood again."""
         return (self.score,)
 
     def __call__(self, models: list[Model]) -> list[float]:
@@ -99,31 +94,25 @@ class BatchLikelihood(Own):
         """How many models have been scored for this problem."""
         return len(self._scored)
 
-    def bind(self, table: RawTable) -> tuple[Own, Glm]:
-        """This likelihood for the terms and columns of a problem, and what compiled code needs of it."""
+    def connect(self, table: Table) -> tuple[Own, CustomRows]:
+        """This likelihood with C functions of this process, which are shown the numbers of terms in one row."""
         bound = BatchLikelihood(self.score)
-        bound._set("_table", table)
-        # One row: the number of the term that each column belongs to.
-        term = np.repeat(np.arange(len(table.names), dtype=np.float64), np.diff(table.first))[:, None]
-        return bound, bound._told(term, bound._named)
-
-    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
-        """The same for features of the covariates that the table has as its terms; their columns come later."""
-        if projections:
+        if table.fits_constants:
             raise InputError(
                 "a batch likelihood is told features by their text, which has no coefficients inside projections; "
                 "give a Space without projections, or an OwnLikelihood."
             )
-        bound = BatchLikelihood(self.score)
-        # The model of no features needs no names.
-        return bound, bound._told(np.zeros((0, 1)), lambda features: ())
-
-    def _told(self, shown: np.ndarray, named: Callable[[tuple[int, ...]], Model]) -> Glm:
-        """What compiled code needs where it shows numbers of terms in the one row that there is."""
-        callback, address = self.asked(named)
-        self._set("alive", (callback,))
+        if table.fits_constants is None:
+            bound._table = table
+            term = np.repeat(np.arange(len(table.names), dtype=np.float64), np.diff(table.first))[:, None]
+            callback, address = bound.asked(bound._named)
+        else:
+            # The model of no features needs no names.
+            term = np.zeros((0, 1))
+            callback, address = bound.asked(lambda features: ())
+        bound.alive = (callback,)
         one = np.ones(1)
-        return own_glm(one, one, np.zeros((0, 1)), shown, np.zeros(0), address, address)
+        return bound, CustomRows(one, one, np.zeros((0, 1)), term, np.zeros(0), address, address)
 
     def asked(self, named: Callable[[tuple[int, ...]], Model]) -> tuple[Any, int]:
         """A C function that scores the model of the terms whose numbers it is shown, and its address.
@@ -144,11 +133,14 @@ class BatchLikelihood(Own):
         callback = SIGNATURE(ask)
         return callback, address_of(callback)
 
-    def shown(self, rows: int) -> int:
-        """The number of the feature."""
-        return 1
+    def for_features(
+        self, rows: CustomRows, shape: tuple[int, int], texts: Callable[[Any], Model]
+    ) -> tuple[CustomRows, Any]:
+        """The same, shown the number of each feature; parameters as for `Own.for_features`."""
+        callback, address = self.asked(texts)
+        return rows._replace(x=np.zeros((shape[0], 1)), address=address, report=address), callback
 
-    def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
+    def check_rows(self, weights: Any, offset: Any) -> None:
         """Refuse what the function would not see."""
         super().check_rows(None, offset)
         if weights is not None:
@@ -222,7 +214,7 @@ class BatchLikelihood(Own):
                 list(pool.map(score, ahead))
         return self.scored - before
 
-    def _missing(self, table: RawTable) -> Iterator[Model]:
+    def _missing(self, table: Table) -> Iterator[Model]:
         """Models without a score, smallest first; such as the engine will not ask for are left out."""
         names, first, gram, prior = table.names, table.first, table.gram, table.prior
         for size in range(len(names) + 1):

@@ -28,13 +28,13 @@ from numba.core import cgutils
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import intrinsic, is_jitted
 
-from modejump.core.compilation import kernel
+from modejump.core.compilation import implements, kernel
 from modejump.core.errors import InputError
-from modejump.likelihoods.families import Family
-from modejump.likelihoods.glm.newton import Glm, standardised
-from modejump.likelihoods.glm.rows import OWN
-from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
-from modejump.priors.compiled import ModelPriorArrays
+from modejump.likelihoods.columns import fit_columns, log_marginal_of_columns
+from modejump.likelihoods.family import Family, Table
+from modejump.likelihoods.gaussian.family import IDENTITY
+from modejump.likelihoods.glm.newton import new_glm_work
+from modejump.priors.coefficients import CoefPrior, CoefPriorData, resolve_coef_prior
 
 Model = tuple[str, ...]
 
@@ -50,19 +50,33 @@ FAILED = math.inf
 kept = threading.local()
 
 
-class RawTable(NamedTuple):
-    """The terms of a problem, and its columns on their original scale."""
+class CustomRows(NamedTuple):
+    """What compiled code needs to call the function: columns, and addresses of C functions."""
 
-    names: Model
-    always_in: Model
-    first: np.ndarray  # int64 (K + 1,): first column of each term
-    y: np.ndarray
-    w: np.ndarray
-    base: np.ndarray  # float64 (n, b)
-    candidates: np.ndarray  # float64 (n, p)
-    gram: np.ndarray  # float64 (p, p): of the candidates, standardised
-    max_cols: int
-    prior: ModelPriorArrays
+    y: np.ndarray  # float64 (n,)
+    weight: np.ndarray  # float64 (n,)
+    base: np.ndarray  # float64 (b, n): columns of every model
+    x: np.ndarray  # float64 (p, n): the others; where Python is asked one row with the number of each column's term
+    params: np.ndarray  # float64 (q,)
+    address: int  # of the function
+    report: int  # of what explains its exceptions
+    null: float = 0.0  # log marginal likelihood of the base model
+    # Nothing lies in a table that nobody has copied.
+    layout: int = 0
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidate columns."""
+        return len(self.x)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    def with_order(self, cols: np.ndarray) -> CustomRows:
+        """The same with its candidate columns in another order."""
+        return self._replace(x=np.ascontiguousarray(self.x[cols]))
 
 
 class LikelihoodError(InputError):
@@ -94,15 +108,10 @@ def keep_error(models: str, error: BaseException) -> None:
 class Own(Family):
     """What likelihoods of the user's own share: no link, no coefficient prior, no offset."""
 
+    links = (IDENTITY,)
+    custom = True
     # Of a problem: the C functions, which must outlive every call. Empty before there is one.
-    alive: tuple[Any, ...]
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, "identity")
-        self._set("alive", ())
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+    alive: tuple[Any, ...] = ()
 
     # Two functions with the same name are two likelihoods.
     __eq__ = object.__eq__
@@ -111,7 +120,7 @@ class Own(Family):
     def __deepcopy__(self, memo: dict[int, Any]) -> Own:
         return self
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         """What makes the same likelihood again."""
         raise NotImplementedError
 
@@ -121,20 +130,11 @@ class Own(Family):
                 "a problem with a likelihood of your own holds addresses of functions, which mean nothing elsewhere; "
                 "build it again there."
             )
-        return type(self), self._arguments()
+        return type(self), self.arguments()
 
-    @property
-    def code(self) -> int:
-        """Number of the family in compiled code."""
-        return OWN
-
-    @property
-    def link_code(self) -> int:
-        """No link."""
-        return 0
-
-    def check(self, y: np.ndarray) -> None:
-        """Any numbers will do."""
+    def words(self) -> str:
+        """The likelihood, for a summary."""
+        return f"any, under {self!r}"
 
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse a coefficient prior: the function's value has the coefficients integrated out."""
@@ -144,7 +144,7 @@ class Own(Family):
                 "leave coef_prior at its default."
             )
 
-    def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
+    def check_rows(self, weights: Any, offset: Any) -> None:
         """Refuse what the function would not see."""
         if offset is not None:
             raise InputError("a likelihood of your own takes no offset; put it into the function or its params.")
@@ -161,17 +161,41 @@ class Own(Family):
         """Not known."""
         self.predictor(predictor)
 
-    def bind(self, table: RawTable) -> tuple[Own, Glm]:
-        """This likelihood for the terms and columns of a problem, and what compiled code needs of it."""
+    def bind(self, table: Table, prior: CoefPriorData, n: float) -> tuple[Family, CustomRows]:
+        """This likelihood for the terms and columns of a problem, with the value of its base model."""
+        bound, rows = self.connect(table)
+        value = float(fit_columns(rows, new_glm_work(rows, 1), np.zeros(0, np.int64), prior, n))
+        if not np.isfinite(value):
+            raise InputError(
+                "the likelihood of the model of the intercept and the terms that are always in is zero or no number; "
+                "check y, the function, and its params."
+            )
+        return bound, rows._replace(null=value)
+
+    def connect(self, table: Table) -> tuple[Own, CustomRows]:
+        """This likelihood with C functions of this process."""
         raise NotImplementedError
 
-    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
-        """The same for features of the covariates that the table has as its terms; their columns come later."""
-        raise NotImplementedError
+    def without_rows(self, base: int) -> CustomRows:
+        """Nothing can be evaluated."""
+        none = np.zeros(0)
+        return CustomRows(none, none, np.eye(base), np.zeros((0, 0)), none, 0, 0)
 
-    def shown(self, rows: int) -> int:
-        """How many numbers the function is shown of a feature with so many rows."""
-        raise NotImplementedError
+    def for_features(
+        self, rows: CustomRows, shape: tuple[int, int], texts: Callable[[Any], Model]
+    ) -> tuple[CustomRows, Any]:
+        """The same with room for what the function is shown of features, and a C function to keep alive.
+
+        Parameters
+        ----------
+        rows : CustomRows
+            Of a problem over features.
+        shape : tuple of two ints
+            Features and rows.
+        texts : callable
+            From numbers of features to their texts.
+        """
+        return rows._replace(x=np.zeros(shape)), None
 
 
 class StoredLikelihood(Own):
@@ -183,22 +207,23 @@ class StoredLikelihood(Own):
         The likelihood in words.
     """
 
-    text: str
+    name = "stored likelihood"
 
     def __init__(self, text: str) -> None:
-        super().__init__("stored likelihood")
-        self._set("text", text)
+        super().__init__()
+        self.likelihood = text
 
     def __repr__(self) -> str:
-        return self.text
+        return self.likelihood
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (self.text,)
+    def arguments(self) -> tuple[Any, ...]:
+        """What makes the same likelihood again."""
+        return (self.likelihood,)
 
-    def check_rows(self, weights: np.ndarray | None, offset: np.ndarray | None) -> None:
+    def check_rows(self, weights: Any, offset: Any) -> None:
         """Nothing can be fitted again."""
         raise InputError(
-            f"a saved run holds no functions, and {self.text} was its likelihood; give the likelihood again as family."
+            f"a saved run holds no functions, and {self!r} was its likelihood; give the likelihood again as family."
         )
 
 
@@ -228,12 +253,12 @@ class OwnLikelihood(Own):
     OwnLikelihood(log_likelihood, 1 parameter)
     """
 
-    function: Callable[..., float]
-    params: np.ndarray
-    _compiled: tuple[Any, ...]  # by Numba, and as a C function; once for all problems
+    name = "own likelihood"
+    # By Numba, and as a C function; once for all problems.
+    _compiled: tuple[Any, ...] = ()
 
     def __init__(self, function: Callable[..., float], params: Any = ()) -> None:
-        super().__init__("own likelihood")
+        super().__init__()
         if not callable(function):
             raise InputError(f"an own likelihood is a function f(y, X, weights, params); got {function!r}.")
         try:
@@ -242,25 +267,22 @@ class OwnLikelihood(Own):
             raise InputError("params of an own likelihood must be numbers; give an array of floats.") from None
         if values.ndim > 1:
             raise InputError(f"params of an own likelihood must have one dimension, not {values.ndim}; use np.ravel.")
-        self._set("function", function)
-        self._set("params", np.ascontiguousarray(values.reshape(-1)))
-
-        self._set("_compiled", ())
+        self.function, self.params = function, np.ascontiguousarray(values.reshape(-1))
 
     def __repr__(self) -> str:
         size = len(self.params)
         name = getattr(self.function, "__name__", "function")
         return f"OwnLikelihood({name}, {size} parameter{'' if size == 1 else 's'})"
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
+        """What makes the same likelihood again."""
         return self.function, self.params
 
-    def bind(self, table: RawTable) -> tuple[Own, Glm]:
-        """This likelihood for the terms and columns of a problem, and what compiled code needs of it."""
+    def connect(self, table: Table) -> tuple[Own, CustomRows]:
+        """This likelihood with C functions of this process."""
         names, always_in, first = table.names, table.always_in, table.first
         raw = np.ascontiguousarray(table.candidates.T)
-        if not self._compiled:
-            self._set("_compiled", _compiled(self.function))
+        self._compiled = self._compiled or _compiled(self.function)
         compiled, native = self._compiled
 
         def describe(x: np.ndarray) -> str:
@@ -285,19 +307,11 @@ class OwnLikelihood(Own):
 
         report = SIGNATURE(explain)
         bound = OwnLikelihood(self.function, self.params)
-        bound._set("_compiled", self._compiled)
-        bound._set("alive", (native, report))
+        bound._compiled, bound.alive = self._compiled, (native, report)
         base = np.ascontiguousarray(table.base.T)
-        glm = own_glm(table.y, table.w, base, raw, self.params, native.address, address_of(report))
-        return bound, glm
-
-    def bind_features(self, table: RawTable, projections: bool) -> tuple[Own, Glm]:
-        """The same for features of the covariates that the table has as its terms; their columns come later."""
-        return self.bind(table)
-
-    def shown(self, rows: int) -> int:
-        """All rows."""
-        return rows
+        return bound, CustomRows(
+            np.ascontiguousarray(table.y), table.weight, base, raw, self.params, native.address, address_of(report)
+        )
 
 
 def array_at(address: int | None, size: int) -> np.ndarray:
@@ -357,18 +371,6 @@ def _reason(error: Exception) -> str:
     return textwrap.shorten(" ".join(told[:end]), 240, placeholder=" ...").rstrip(".")
 
 
-def own_glm(
-    y: np.ndarray, w: np.ndarray, base: np.ndarray, x: np.ndarray, params: np.ndarray, address: int, report: int
-) -> Glm:
-    """What compiled code needs: columns of the base and of the candidates as rows, and the addresses."""
-    none = np.zeros(0)
-    unit = int((w == 1.0).all())
-    return Glm(
-        np.ascontiguousarray(y), w, np.zeros(len(y)), base, np.ascontiguousarray(x), none, np.zeros(len(base)),
-        np.zeros(1), OWN, 0, unit, 1, params, address, report, *standardised(),
-    )  # fmt: skip
-
-
 @intrinsic
 def _call(typing_context: Any, address: Any, y: Any, x: Any, n: Any, m: Any, w: Any, params: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -383,31 +385,30 @@ _call_address: Any = _call
 
 
 @kernel
-def _ask(glm, address, x, m):
+def _ask(rows, address, x, m):
     """Value of the C function at this address for the columns gathered."""
-    y, w, params = glm.y, glm.weight, glm.params
+    y, w, params = rows.y, rows.weight, rows.params
     return _call_address(
         np.int64(address), np.int64(y.ctypes.data), np.int64(x.ctypes.data), np.int64(len(y)), np.int64(m),
         np.int64(w.ctypes.data), np.int64(params.ctypes.data), np.int64(len(params)),
     )  # fmt: skip
 
 
-@kernel
-def own_marginal(glm, work, cols, k):
-    """log p(y|M) - log p(y|base) by the user's function; its exceptions are raised here."""
-    b, n = glm.base.shape[0], len(glm.y)
-    x, base, candidates = work.own, glm.base, glm.x
+@implements(log_marginal_of_columns, CustomRows)
+def _custom_marginal(rows, work, cols, k, prior, n):
+    b, count = rows.base.shape[0], len(rows.y)
+    x, base, candidates = work.own, rows.base, rows.x
     # The base too, each time: nothing keeps a user's function from writing into what it is given.
     for i in range(b):
-        for r in range(n):
+        for r in range(count):
             x[i, r] = base[i, r]
     for i in range(k):
         c = cols[i]
-        for r in range(n):
+        for r in range(count):
             x[b + i, r] = candidates[c, r]
-    value = _ask(glm, glm.address, x, b + k)
-    if value == np.inf and glm.report != glm.address:
-        value = _ask(glm, glm.report, x, b + k)
+    value = _ask(rows, rows.address, x, b + k)
+    if value == np.inf and rows.report != rows.address:
+        value = _ask(rows, rows.report, x, b + k)
     if value == np.inf:
         raise LikelihoodError
-    return value - glm.null[0]
+    return value - rows.null

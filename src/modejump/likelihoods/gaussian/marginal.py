@@ -10,33 +10,44 @@ import math
 
 import numpy as np
 
-from modejump.core.compilation import entry, kernel
-from modejump.likelihoods.gaussian.formulas import is_mixture, log_closed_form, log_mixture_part
+from modejump.core.compilation import entry, generic, implements, kernel, switch
+from modejump.likelihoods.gaussian.quadrature import log_mixture_part, log_mixture_plain
 from modejump.likelihoods.gaussian.tables import (
     DEPTH_UNIT,
     DIRECT,
     FILLED,
     LEAST_RESID,
-    MarginalTable,
+    MixturePrior,
     fit_piece,
     locate,
-    make_table,
     power_sum,
 )
+from modejump.priors.coefficients import COEF_PRIORS, CoefPrior, CoefPriorData
 
-__all__ = ["MarginalTable", "log_marginal", "log_marginal_fast", "make_table"]
+
+@kernel
+def _by_quadrature(code, par, n, base, k, resid):
+    """Log Bayes factor of a mixture of g-priors."""
+    return log_mixture_part(code, par, n, base, k, resid) - 0.5 * (n - base) * math.log(resid)
+
+
+@kernel
+def _no_closed_form(code, par, n, base, k, resid):
+    return math.nan
+
+
+_closed_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor"), _no_closed_form)
+_any_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor"), _by_quadrature)
 
 
 @entry
-def log_marginal(code, par, n, base, k, resid):
+def log_marginal(prior, n, base, k, resid):
     """Log marginal likelihood of a Gaussian model minus that of the base model.
 
     Parameters
     ----------
-    code : int
-        Which coefficient prior, see `modejump.priors.codes`.
-    par : float64[4]
-        Its parameters, from ``prior.parameters(n, tss)``.
+    prior : CoefPriorData or MixturePrior
+        The coefficient prior, from ``prior.compile(n, tss)``.
     n : float
         Number of observations, the sum of the case weights.
     base : int
@@ -56,57 +67,69 @@ def log_marginal(code, par, n, base, k, resid):
         return 0.0
     if n - base - k <= 0.0 or not resid > 0.0:
         return -math.inf
+    return _any_form(prior.code, prior.par, n, base, k, min(resid, 1.0))
+
+
+def log_marginal_plain(prior: CoefPrior, par: np.ndarray, n: float, base: int, k: int, resid: float) -> float:
+    """Plain twin of `log_marginal`."""
+    if k == 0:
+        return 0.0
+    if n - base - k <= 0 or not resid > 0:
+        return -np.inf
     resid = min(resid, 1.0)
-    if is_mixture(code):
-        return log_mixture_part(code, par, n, base, k, resid) - 0.5 * (n - base) * math.log(resid)
-    return log_closed_form(code, par, n, base, k, resid)
+    if prior.log_bayes_factor_plain is not None:
+        return float(prior.log_bayes_factor_plain(par, n, base, k, resid))
+    form, constant = prior.mixture_form_plain(par, n, base, k)
+    return log_mixture_plain(n - base, k, resid, form) + float(constant - (n - base) / 2 * np.log(resid))
+
+
+@generic
+def sampler_marginal(prior, n, base, k, resid):
+    """`log_marginal` for samplers: without quadrature, or from a table."""
+
+
+@implements(sampler_marginal, CoefPriorData)
+def _closed(prior, n, base, k, resid):
+    if k == 0:
+        return 0.0
+    if n - base - k <= 0.0 or not resid > 0.0:
+        return -math.inf
+    return _closed_form(prior.code, prior.par, n, base, k, min(resid, 1.0))
+
+
+@implements(sampler_marginal, MixturePrior)
+def _from_table(prior, n, base, k, resid):
+    nu = n - base
+    if k == 0 or k > prior.coef.shape[0] or nu - k <= 0.0 or not resid > LEAST_RESID:
+        return log_marginal(prior, n, base, k, resid)
+    resid = min(resid, 1.0)
+    depth = -math.log(resid)
+    piece, position = locate(nu * depth / DEPTH_UNIT)
+    value = power_sum(prior.coef, k - 1, piece, position)
+    if math.isnan(value):
+        return _fill_and_evaluate(prior, n, base, k, resid, piece, position)
+    return value + 0.5 * nu * depth
 
 
 @kernel
-def fill_and_evaluate(code, par, n, base, k, resid, piece, position, coef, status):
+def _fill_and_evaluate(prior, n, base, k, resid, piece, position):
     """Log marginal likelihood where the table has no number yet: fill the piece, or go to the quadrature."""
-    row = k - 1
+    coef, status, row = prior.coef, prior.status, k - 1
     if status[row, piece] != DIRECT:
         new = np.empty((1, 1, coef.shape[2]))
-        if fit_piece(code, par, n, base, k, piece, new):
+        if fit_piece(prior.code, prior.par, n, base, k, piece, new):
             for j in range(new.size):
                 coef[row, piece, j] = new[0, 0, j]
             status[row, piece] = FILLED
             return power_sum(new, 0, 0, position) - 0.5 * (n - base) * math.log(resid)
         status[row, piece] = DIRECT
-    return log_marginal(code, par, n, base, k, resid)
-
-
-@kernel
-def log_marginal_by(code, par, n, base, k, resid, coef, status):
-    """`log_marginal` by way of the arrays of a table.
-
-    The table of a closed form has one dimension. Numba decides that branch when it compiles, so that a sampler under a
-    prior with a closed form has no quadrature in it and compiles in two thirds of the time.
-    """
-    if coef.ndim == 1:
-        if k == 0:
-            return 0.0
-        if n - base - k <= 0.0 or not resid > 0.0:
-            return -math.inf
-        return log_closed_form(code, par, n, base, k, min(resid, 1.0))
-    else:
-        nu = n - base
-        if k == 0 or k > coef.shape[0] or nu - k <= 0.0 or not resid > LEAST_RESID:
-            return log_marginal(code, par, n, base, k, resid)
-        resid = min(resid, 1.0)
-        depth = -math.log(resid)
-        piece, position = locate(nu * depth / DEPTH_UNIT)
-        value = power_sum(coef, k - 1, piece, position)
-        if math.isnan(value):
-            return fill_and_evaluate(code, par, n, base, k, resid, piece, position, coef, status)
-        return value + 0.5 * nu * depth
+    return log_marginal(prior, n, base, k, resid)
 
 
 @entry
-def log_marginal_fast(code, par, n, base, k, resid, table):
-    """`log_marginal` by way of a table made with the same code, par, n and base.
+def log_marginal_fast(prior, n, base, k, resid):
+    """`sampler_marginal` from Python.
 
-    The two agree to 1e-9, or to the rounding of the value itself where that is larger.
+    It agrees with `log_marginal` to 1e-9, or to the rounding of the value itself where that is larger.
     """
-    return log_marginal_by(code, par, n, base, k, resid, table.coef, table.status)
+    return sampler_marginal(prior, n, base, k, resid)

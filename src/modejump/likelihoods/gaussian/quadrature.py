@@ -18,7 +18,11 @@ observations.
 
 import math
 
-from modejump.core.compilation import entry, kernel
+import numpy as np
+from scipy.special import logsumexp
+
+from modejump.core.compilation import entry, kernel, switch
+from modejump.priors.coefficients import COEF_PRIORS
 
 # The step is at most MAX_STEP, and at most STEP_PER_WIDTH times the width that belongs to the largest
 # curvature seen at the mode and one standard deviation to either side. The sides matter: with the mode of g
@@ -167,3 +171,39 @@ def log_mixture(nu, k, resid, form):
     right = side_sum(x, t, h, 1.0, top, 1.0, rate, first_right, bound_right, nu, cols, resid, form)
     left = side_sum(x, t, h, -1.0, top, 1.0 + right, alpha, first_left, bound_left, nu, cols, resid, form)
     return top + constant + math.log((1.0 + right + left) * h)
+
+
+def log_integrand_plain(t, nu, k, resid, form):
+    """Plain twin of `log_integrand` for many t."""
+    shift, scale, alpha, beta, delta = form
+    x = np.exp(t)
+    g = shift + scale * x
+    loss = (1.0 - resid) / (1.0 + g * resid)
+    near = np.log1p(-np.minimum(loss, 0.5))
+    fit = np.where(loss < 0.5, near, np.log(resid * (1.0 + g) / (1.0 + g * resid)))
+    return 0.5 * nu * fit - 0.5 * k * np.log1p(g) + alpha * t - beta * np.log1p(x) - delta / x
+
+
+def log_mixture_plain(nu, k, resid, form):
+    """Plain twin of `log_mixture`: a fine grid over the part that matters, found on a coarse one."""
+    coarse = np.arange(-160.0, 160.0, 0.02)
+    value = log_integrand_plain(coarse, nu, k, resid, form)
+    inside = coarse[value > value.max() - 45.0]
+    fine, h = np.linspace(inside[0] - 0.02, inside[-1] + 0.02, 40_001, retstep=True)
+    return float(logsumexp(log_integrand_plain(fine, nu, k, resid, form)) + np.log(h))
+
+
+@kernel
+def _no_mixture(code, par, n, base, k):
+    return (0.0, 1.0, 1.0, 1.0, 0.0), math.nan
+
+
+# The mixing prior of g that belongs to the number of a coefficient prior, and its log constant.
+mixture_form = switch("par, n, base, k", COEF_PRIORS.cases("mixture_form"), _no_mixture)
+
+
+@kernel
+def log_mixture_part(code, par, n, base, k, resid):
+    """Log marginal likelihood of a mixture of g-priors plus (nu/2) log resid, a slowly varying function."""
+    form, constant = mixture_form(code, par, n, base, k)
+    return log_mixture(n - base, k, resid, form) + constant

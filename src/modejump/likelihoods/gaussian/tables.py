@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modejump.core.compilation import entry, kernel
-from modejump.likelihoods.gaussian.formulas import is_mixture, log_mixture_part
+from modejump.likelihoods.gaussian.quadrature import log_mixture_part
+from modejump.priors.coefficients import CoefPrior, CoefPriorData
 
 MAX_ROWS = 256
 # Doubles for the coefficients of one k, so that a row with its status bytes stays within 4 KB.
@@ -38,31 +39,36 @@ FILLED = 1
 DIRECT = 2
 
 
-class MarginalTable(NamedTuple):
-    """Coefficients of powers by (k - 1, piece), and the status of each piece; empty vectors for closed forms."""
+class MixturePrior(NamedTuple):
+    """A mixture of g-priors as compiled code reads it, with the table of its marginal likelihoods."""
 
-    coef: NDArray[np.float64]
-    status: NDArray[np.uint8]
+    code: int
+    par: NDArray[np.float64]
+    needs_information: int
+    survives_separation: int
+    coef: NDArray[np.float64]  # (rows, pieces, size): coefficients of powers by k - 1 and piece
+    status: NDArray[np.uint8]  # (rows, pieces)
 
 
-def make_table(code: int, par: NDArray[np.float64], n: float, base: int, max_cols: int) -> MarginalTable:
-    """Make the empty table of one prior and one data set.
+def tabulated(prior: CoefPrior, n: float, base: int, tss: float, max_cols: int) -> CoefPriorData | MixturePrior:
+    """A coefficient prior for compiled code; with an empty table where its marginal likelihood is an integral.
 
     Parameters
     ----------
-    code, par : int, float64[4]
-        The coefficient prior. Closed forms get empty vectors.
-    n, base : float, int
-        Number of observations and columns of the base model; the table serves no other.
+    prior : CoefPrior
+        The prior.
+    n, base, tss : float, int, float
+        Observations, columns of the base model and its residual sum of squares; the table serves no other.
     max_cols : int
         Largest k of interest; rows are made for k up to `MAX_ROWS`, models above go to the quadrature.
     """
-    if not is_mixture.py_func(code):
-        return MarginalTable(np.empty(0), np.empty(0, dtype=np.uint8))
+    compiled = prior.compile(n, tss)
+    if prior.log_bayes_factor is not None:
+        return compiled
     rows = min(max_cols, MAX_ROWS)
     pieces = locate.py_func(max(-(n - base) * math.log(LEAST_RESID), 1.0) / DEPTH_UNIT)[0] + 1
     size = min(MAX_COEFFICIENTS, ROW_BUDGET // pieces)
-    return MarginalTable(np.full((rows, pieces, size), np.nan), np.zeros((rows, pieces), dtype=np.uint8))
+    return MixturePrior(*compiled, np.full((rows, pieces, size), np.nan), np.zeros((rows, pieces), dtype=np.uint8))
 
 
 @entry

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.likelihoods.glm.laplace import fit_columns
-from modejump.likelihoods.glm.newton import (
-    BLOCK,
-    Glm,
-    GlmWork,
-    candidate_rows,
-    count_candidates,
-    has_estimate,
-    load,
-    new_glm_work,
-)
-from modejump.likelihoods.glm.rows import GAMMA, score_rows
+from modejump.likelihoods.columns import fit_columns
+from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, has_estimate, load, new_glm_work
+from modejump.likelihoods.glm.rows import score_rows
 
 # Rows whose information is below this share of the largest say nothing about the scale.
 _LEAST = 1e-12
@@ -79,7 +70,7 @@ def rows_of_last_fit(glm: Glm, work: GlmWork, cols: np.ndarray) -> Rows:
     return rows
 
 
-def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> Expansion | None:
+def expand(glm: Glm, cols: np.ndarray, prior: Any, n: float) -> Expansion | None:
     """The expansion at the fit of the model with these columns; None where that has no fit.
 
     Parameters
@@ -88,19 +79,19 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
         Response and columns.
     cols : ndarray of int
         Columns of the model.
-    code, par, n
+    prior, n
         Coefficient prior and number of observations.
     """
     work = new_glm_work(glm, max(1, len(cols)))
-    if not (np.isfinite(fit_columns(glm, work, cols, code, par, n)) and has_estimate(work)):
+    if not (np.isfinite(fit_columns(glm, work, cols, prior, n)) and has_estimate(work)):
         return None
     predictor, score, info = rows_of_last_fit(glm, work, cols)
     target = info * predictor + score
-    p, b = count_candidates(glm), len(glm.base)
+    p, b = glm.candidates, len(glm.base)
     gram, corr = np.zeros((p + b, p + b)), np.zeros(p + b)
     for start in range(0, len(glm.y), _ROWS):
         part = slice(start, start + _ROWS)
-        both = np.vstack([glm.base[:, part], candidate_rows(glm, part)])
+        both = np.vstack([glm.base[:, part], glm.candidate_rows(part)])
         gram += (both * info[part]) @ both.T
         corr += both @ target[part]
     told = info > _LEAST * info.max()
@@ -111,7 +102,7 @@ def expand(glm: Glm, cols: np.ndarray, code: int, par: np.ndarray, n: float) -> 
         corr = corr - gram[:, :b] @ away[:, -1]
         gram = gram[b:, b:] - gram[b:, :b] @ away[:, :-1]
         corr = corr[b:]
-    return _standardised(gram, corr, total, float(work.scalars["shape"]) if glm.family == GAMMA else 1.0)
+    return _standardised(gram, corr, total, float(work.scalars["shape"]))
 
 
 def _standardised(gram: np.ndarray, corr: np.ndarray, total: float, shape: float) -> Expansion | None:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import math
 
-from modejump.core.compilation import kernel
+from modejump.core.compilation import kernel, switch
+from modejump.likelihoods.family import LINKS
 from modejump.likelihoods.glm.jeffreys import newton_mode
-from modejump.likelihoods.glm.newton import (
-    FAILED,
-    FITTED,
-    FLAT,
-    SEPARATED,
-    newton,
-)
-from modejump.likelihoods.glm.rows import GAMMA
+from modejump.likelihoods.glm.newton import FAILED, FITTED, FLAT, SEPARATED, newton
 
 MOST_STEPS = 50
 # A warm start that has not converged after so many steps is given up for a cold one.
@@ -119,49 +113,12 @@ def _measure(glm, work, k):
 
 
 @kernel
-def _digamma(x):
-    """Derivative of log gamma, for x > 0."""
-    value = 0.0
-    while x < 12.0:
-        value -= 1.0 / x
-        x += 1.0
-    w = 1.0 / (x * x)
-    series = w * (1.0 / 12.0 - w * (1.0 / 120.0 - w * (1.0 / 252.0 - w * (1.0 / 240.0 - w / 132.0))))
-    return value + math.log(x) - 0.5 / x - series
-
-
-@kernel
-def _settle_shape(glm, work):
-    """Profile the gamma's shape out: its maximum likelihood estimate given the means, which do not depend on it.
-
-    With T = sum of the weights and S the sum of -(y / mu + log mu), the shape solves
-    ``log v + 1 - digamma(v) + (S + sum log y) / T = 0``. Solved in log v, where the equation is nearly linear.
-    """
-    total, logs = 0.0, 0.0
-    for r in range(len(glm.y)):
-        total += glm.weight[r]
-        logs += glm.weight[r] * math.log(glm.y[r])
-    gap = -(1.0 + (work.log_likelihood + logs) / total)
-    if not gap > 1e-14:
-        return False
-    # log v - digamma(v) = gap; it is near 1 / (2 v) + 1 / (12 v^2).
-    low, high = -40.0, 40.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if math.log(math.exp(middle)) - _digamma(math.exp(middle)) > gap:
-            low = middle
-        else:
-            high = middle
-        if high - low < 1e-13:
-            break
-    shape = math.exp(0.5 * (low + high))
-    work.shape = shape
-    work.log_likelihood = (
-        total * (shape * math.log(shape) - math.lgamma(shape)) + (shape - 1.0) * logs + shape * work.log_likelihood
-    )
-    work.log_det_base += glm.base.shape[0] * math.log(shape)
-    work.wald *= shape
+def _no_shape(code, glm, work):
     return True
+
+
+# Estimates what else the family has; False where that cannot be done.
+_settle = switch("glm, work", LINKS.cases("settle"), _no_shape)
 
 
 @kernel
@@ -175,9 +132,7 @@ def end_fit(glm, work, cols, k, state):
         return state if state == SEPARATED else FAILED
     _measure(glm, work, k)
     work.has_factor = 1
-    if glm.family == GAMMA and not _settle_shape(glm, work):
-        return FAILED
-    return FITTED
+    return FITTED if _settle(glm.link, glm, work) else FAILED
 
 
 @kernel

@@ -18,13 +18,14 @@ likelihood takes the supremum of the likelihood, as the formula's limit.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from modejump.core.compilation import kernel, summing
 from modejump.core.handles import scalars_of
-from modejump.likelihoods.glm.rows import BINOMIAL, GAMMA, OWN, lowest_margin, score_rows
+from modejump.likelihoods.columns import Conjugate
+from modejump.likelihoods.glm.rows import lowest_margin, score_rows
 
 # Rows in one block: with a dozen columns they fill the first-level cache.
 BLOCK = 256
@@ -60,27 +61,53 @@ STANDARDISED, BY_COLUMN, BY_ROW = 0, 1, 2
 class Glm(NamedTuple):
     """Response and columns of a generalised linear model."""
 
-    y: np.ndarray  # float64 (n,); two dimensions for a Gaussian problem, which has none of this
+    y: np.ndarray  # float64 (n,)
     weight: np.ndarray  # float64 (n,)
     offset: np.ndarray  # float64 (n,)
     base: np.ndarray  # float64 (b, n): columns of every model, orthonormal
     x: np.ndarray  # float64 (p, n): candidate columns, of unit length, without their part in the base; or a table
-    unroot: np.ndarray  # float64 (n,): what the columns are to be multiplied by, or (0,)
     start: np.ndarray  # float64 (b,): coefficients of the base model
-    null: np.ndarray  # float64 (1,): log marginal likelihood of the base model
-    family: int
-    link: int
+    null: float  # log marginal likelihood of the base model
+    link: int  # place among the links of all families
+    separable: int  # 1 where rows on their right side of zero, all of them, prove that there is no estimate
+    bounded: int  # 1 where the likelihood has a maximum whatever the columns
     unit: int  # 1 where all weights are one
-    plain: int  # 1 where all offsets are zero
-    # For likelihoods of the user's own: parameters, and the addresses of the function and of what explains its errors.
-    params: np.ndarray  # float64 (q,)
-    address: int
-    report: int
+    unroot: np.ndarray = np.zeros(0)  # float64 (n,): what the columns are to be multiplied by, or (0,)
     # Where ``x`` is a table that nobody has copied: how it lies, and what makes a candidate of one of its columns.
-    layout: int  # STANDARDISED, BY_COLUMN or BY_ROW
-    place: np.ndarray  # int64 (p,): the candidate's column of the table
-    centre: np.ndarray  # float64 (b, p): its loadings on the columns of every model
-    factor: np.ndarray  # float64 (p,): one over the length of what is left; zero where nothing is
+    layout: int = STANDARDISED  # or BY_COLUMN or BY_ROW
+    place: np.ndarray = np.zeros(0, np.int64)  # int64 (p,): the candidate's column of the table
+    centre: np.ndarray = np.zeros((0, 0))  # float64 (b, p): its loadings on the columns of every model
+    factor: np.ndarray = np.zeros(0)  # float64 (p,): one over the length of what is left; zero where nothing is
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidate columns."""
+        return len(self.place) if self.layout else len(self.x)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    def with_order(self, cols: np.ndarray) -> Glm:
+        """The same with its candidate columns in another order; a table that was not copied stays as it is."""
+        if self.layout == STANDARDISED:
+            return self._replace(x=np.ascontiguousarray(self.x[cols]))
+        centre = np.ascontiguousarray(self.centre[:, cols])
+        return self._replace(place=self.place[cols], centre=centre, factor=self.factor[cols])
+
+    def table_rows(self, rows: slice) -> np.ndarray:
+        """The candidates' columns of a table that was not copied, of some rows: shape (p, rows)."""
+        return np.asarray(self.x[:, rows][self.place] if self.layout == BY_COLUMN else self.x[rows].T[self.place])
+
+    def candidate_rows(self, rows: slice) -> np.ndarray:
+        """Candidate columns, of unit length and without their part in the base, of some rows: shape (p, rows)."""
+        if self.layout == STANDARDISED:
+            return self.x[:, rows]
+        raw = self.table_rows(rows)
+        raw -= self.centre.T @ self.base[:, rows]
+        raw *= self.factor[:, None]
+        return raw
 
 
 class GlmWork(NamedTuple):
@@ -106,88 +133,58 @@ class GlmWork(NamedTuple):
     # Of the last fit: last_count: columns of its model; has_factor: whether ``hessian`` still holds its factor;
     # moved_off: whether rows moved off; then log_likelihood, log_det_base, wald, shape; of the last pass the lowest
     # margin, decrement, and stretch, the length of the step in Newton's. expected: whether the information that
-    # Jeffreys' prior is made of is wanted, the expected one; bounded: whether no row can move off, as under the gamma
-    # family: its likelihood has a maximum whatever the columns, and under the inverse link information depends on the
-    # units of y. Of a fit that is asked for: may_ask, stage, asked_columns and answer.
+    # Jeffreys' prior is made of is wanted, the expected one; bounded: as in `Glm`. Of a fit that is asked for: may_ask,
+    # stage, asked_columns and answer.
     scalars: np.ndarray
     own: np.ndarray  # float64 (m, n): all columns, for likelihoods of the user's own only
     # Fits of long tables are asked for, so that threads can share their rows (see ``kernels.neighbour``).
     asked: np.ndarray  # int64 (m,): columns of the model
 
 
-def no_glm() -> Glm:
-    """What a Gaussian problem has instead."""
-    none = np.zeros(0)
-    return Glm(
-        np.zeros((0, 0)), none, none, np.zeros((0, 0)), np.zeros((0, 0)), none, none, none, 0, 0, 1, 1, none, 0, 0,
-        *standardised(),
-    )  # fmt: skip
+def new_glm_work(glm: Any, room: int) -> GlmWork:
+    """Scratch space for models of up to ``room`` columns; empty for a conjugate family.
 
-
-def standardised() -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """The last fields of a `Glm` whose columns are of unit length."""
-    return STANDARDISED, np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(0)
-
-
-def count_candidates(glm: Glm) -> int:
-    """Number of candidate columns."""
-    return len(glm.place) if glm.layout else len(glm.x)
-
-
-def table_rows(glm: Glm, rows: slice) -> np.ndarray:
-    """The candidates' columns of a table that was not copied, of some rows: shape (p, rows)."""
-    return np.asarray(glm.x[:, rows][glm.place] if glm.layout == BY_COLUMN else glm.x[rows].T[glm.place])
-
-
-def with_order(glm: Glm, cols: np.ndarray) -> Glm:
-    """The same with its candidate columns in another order; a table that was not copied stays as it is."""
-    if glm.layout == STANDARDISED:
-        return glm._replace(x=np.ascontiguousarray(glm.x[cols]))
-    centre = np.ascontiguousarray(glm.centre[:, cols])
-    return glm._replace(place=glm.place[cols], centre=centre, factor=glm.factor[cols])
-
-
-def candidate_rows(glm: Glm, rows: slice) -> np.ndarray:
-    """Candidate columns, of unit length and without their part in the base, of some rows: shape (p, rows)."""
-    if glm.layout == STANDARDISED:
-        return glm.x[:, rows]
-    raw = table_rows(glm, rows)
-    raw -= glm.centre.T @ glm.base[:, rows]
-    raw *= glm.factor[:, None]
-    return raw
-
-
-def new_glm_work(glm: Glm, room: int) -> GlmWork:
-    """Scratch space for models of up to ``room`` columns; empty for a Gaussian problem."""
-    b, p = glm.base.shape[0], count_candidates(glm)
-    m, block = (b + room, BLOCK) if glm.y.ndim == 1 else (0, 0)
+    Parameters
+    ----------
+    glm : Conjugate, Glm or CustomRows
+        What is fitted.
+    room : int
+        Columns beyond the base.
+    """
+    if isinstance(glm, Conjugate):
+        b = p = m = block = own = bounded = 0
+    else:
+        b, p, block = len(glm.base), glm.candidates, BLOCK
+        m = b + room
+        own, bounded = (0, glm.bounded) if isinstance(glm, Glm) else (glm.rows, 0)
     warm = np.zeros(b + p)
-    warm[:b] = glm.start
+    if isinstance(glm, Glm):
+        warm[:b] = glm.start
     return GlmWork(
-        np.zeros((m, block)),
-        np.zeros(block),
-        np.zeros((2, block)),
-        np.zeros(block),
-        np.zeros(block),
-        np.zeros(block),
-        np.zeros((m, m)),
-        np.zeros(m),
-        np.zeros(m),
-        np.zeros(m),
-        np.zeros(m),
-        np.zeros((3, m)),
-        np.zeros((m, block)),
-        np.zeros((m, m)),
-        warm,
-        np.zeros(m, np.int64),
-        np.zeros(m),
-        scalars_of(
-            last_count=0, has_factor=0, moved_off=0, expected=0, bounded=int(glm.family == GAMMA), log_likelihood=0.0,
-            log_det_base=0.0, wald=0.0, shape=0.0, margin=0.0, decrement=0.0, stretch=0.0, may_ask=0, stage=NOTHING,
-            asked_columns=0, answer=0.0,
+        columns=np.zeros((m, block)),
+        weighted=np.zeros(block),
+        pair=np.zeros((2, block)),
+        eta=np.zeros(block),
+        score=np.zeros(block),
+        info=np.zeros(block),
+        hessian=np.zeros((m, m)),
+        gradient=np.zeros(m),
+        beta=np.zeros(m),
+        step=np.zeros(m),
+        column=np.zeros(m),
+        before=np.zeros((3, m)),
+        solved=np.zeros((m, block)),
+        curved=np.zeros((m, m)),
+        warm=warm,
+        last=np.zeros(m, np.int64),
+        onset=np.zeros(m),
+        scalars=scalars_of(
+            last_count=0, has_factor=0, moved_off=0, expected=0, bounded=bounded, log_likelihood=0.0, log_det_base=0.0,
+            wald=0.0, shape=1.0, margin=0.0, decrement=0.0, stretch=0.0, may_ask=0, stage=NOTHING, asked_columns=0,
+            answer=0.0,
         ),
-        np.zeros((m, len(glm.y)) if glm.family == OWN else (0, 0)),
-        np.zeros(m, np.int64),
+        own=np.zeros((m if own else 0, own)),
+        asked=np.zeros(m, np.int64),
     )  # fmt: skip
 
 
@@ -331,7 +328,7 @@ def sum_rows(glm, work, cols, k, start, stop):
         for j in range(size):
             h[i, j] = 0.0
     # Rows on the right side of zero, all of them, prove that the columns separate the classes.
-    separable = glm.family == BINOMIAL and glm.plain
+    separable = glm.separable
     total, margin = 0.0, np.inf if separable else -np.inf
     for first in range(start, stop, BLOCK):
         m = min(BLOCK, stop - first)

@@ -8,6 +8,7 @@ compiled code of every other fit.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,9 @@ from modejump.likelihoods.glm.newton import (
     Glm,
     GlmWork,
     after_pass,
-    count_candidates,
+    new_glm_work,
     sum_rows,
 )
-from modejump.likelihoods.glm.newton import new_glm_work as new_scratch
-from modejump.likelihoods.glm.rows import OWN
 
 # Rows of one part.
 PART = 32_768
@@ -34,9 +33,9 @@ PART = 32_768
 LONG = 2_000_000
 
 
-def is_long(glm: Glm) -> bool:
+def is_long(glm: Any) -> bool:
     """Whether some model of the table is worth several threads."""
-    return glm.family not in (0, OWN) and len(glm.y) * count_candidates(glm) >= LONG
+    return isinstance(glm, Glm) and glm.rows * glm.candidates >= LONG
 
 
 @entry
@@ -49,22 +48,22 @@ def _begin(glm, work, cols, cold):
 
 
 @entry
-def _sum_part(generalised, scratch, cols, start, stop):
+def _sum_part(glm, work, cols, start, stop):
     """Log likelihood of some rows; gradient and information are left in the scratch space."""
-    return sum_rows(generalised, scratch, cols, len(cols), start, stop)
+    return sum_rows(glm, work, cols, len(cols), start, stop)
 
 
 @entry
-def _turn(scratch, size, value, turn, before, halvings, code):
+def _turn(work, size, value, turn, before, halvings, prior):
     """What follows a pass."""
-    return after_pass(scratch, size, value, turn, before, halvings, tolerance_of(code))
+    return after_pass(work, size, value, turn, before, halvings, tolerance_of(prior))
 
 
 @entry
-def _end(glm, work, cols, code, par, n, state):
+def _end(glm, work, cols, prior, n, state):
     """Log marginal likelihood at the end of a fit."""
     k = len(cols)
-    return marginal_of_fit(glm, work, k, code, par, n, end_fit(glm, work, cols, k, state))
+    return marginal_of_fit(glm, work, k, prior, n, end_fit(glm, work, cols, k, state))
 
 
 class _Parts:
@@ -76,7 +75,7 @@ class _Parts:
         self.glm, self.work, self.cols, self.pool = glm, work, cols, pool
         self.size = len(glm.base) + len(cols)
         self.starts = range(0, len(glm.y), PART)
-        self.scratch = [new_scratch(glm, len(cols)) for _ in range(threads)]
+        self.scratch = [new_glm_work(glm, len(cols)) for _ in range(threads)]
         self.hessian = np.zeros((len(self.starts), self.size, self.size))
         self.gradient = np.zeros((len(self.starts), self.size))
         self.total = np.zeros((len(self.starts), 2))
@@ -104,23 +103,21 @@ class _Parts:
         return float(self.total[:, 0].sum())
 
 
-def _newton(work: GlmWork, parts: _Parts, code: int, steps: int) -> int:
+def _newton(work: GlmWork, parts: _Parts, prior: Any, steps: int) -> int:
     before, halvings = -np.inf, 0
     for turn in range(steps):
-        state, before, halvings = _turn(work, parts.size, parts(), turn, before, halvings, code)
+        state, before, halvings = _turn(work, parts.size, parts(), turn, before, halvings, prior)
         if state != GOING:
             return int(state)
     return SLOW
 
 
-def fit_columns_by_parts(
-    glm: Glm, work: GlmWork, cols: np.ndarray, code: int, par: np.ndarray, n: float, threads: int = 1
-) -> float:
-    """The log marginal likelihood of `modejump.likelihoods.glm.laplace.fit_columns`, the rows shared by threads.
+def fit_columns_by_parts(glm: Glm, work: GlmWork, cols: np.ndarray, prior: Any, n: float, threads: int = 1) -> float:
+    """The log marginal likelihood of `modejump.likelihoods.columns.fit_columns`, the rows shared by threads.
 
     Parameters
     ----------
-    glm, work, cols, code, par, n
+    glm, work, cols, prior, n
         As there.
     threads : int
         At most so many; the value is the same for any number.
@@ -130,11 +127,11 @@ def fit_columns_by_parts(
     try:
         parts = _Parts(glm, work, cols, pool, threads)
         _begin(glm, work, cols, False)
-        state = _newton(work, parts, code, WARM_STEPS)
+        state = _newton(work, parts, prior, WARM_STEPS)
         if state not in (FITTED, SEPARATED):
             _begin(glm, work, cols, True)
-            state = _newton(work, parts, code, MOST_STEPS)
-        return float(_end(glm, work, cols, code, par, n, state))
+            state = _newton(work, parts, prior, MOST_STEPS)
+        return float(_end(glm, work, cols, prior, n, state))
     finally:
         if pool is not None:
             pool.shutdown()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
         """Mean over each row's nodes of values at nodes and shapes."""
         return np.asarray(np.add.reduceat((self.weight * values).sum(axis=1), self.start[:-1]))
 
-    def spread_rows(self, values: np.ndarray) -> np.ndarray:
+    def at_nodes(self, values: np.ndarray) -> np.ndarray:
         """A row's value at each of its nodes, with room for the shapes."""
         return np.repeat(values, np.diff(self.start))[:, None]
 
@@ -177,36 +177,25 @@ def _shapes(shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.exp(low + width * np.arange(cells + 1) / cells), part
 
 
-def poisson_cdf(rule: Rule, y: np.ndarray) -> np.ndarray:
-    """P(Y <= y) of a Poisson response whose log mean has the distribution of the rule."""
-    count = np.floor(rule.spread_rows(y))
-    with np.errstate(over="ignore"):
-        value = special.gammaincc(np.maximum(count, 0.0) + 1.0, np.exp(rule.node)[:, None])
-    return rule.average(np.where(count >= 0.0, value, 0.0))
+def count_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
+    """Smallest counts whose distribution function reaches the probability.
 
+    Parameters
+    ----------
+    family : GlmFamily
+        Distribution of a count given its log mean, which has the distribution of the rule.
+    rule : Rule
+        Nodes of all rows.
+    probability : float
+        The probability.
+    """
 
-def gamma_cdf(rule: Rule, y: np.ndarray) -> np.ndarray:
-    """P(Y <= y) of a gamma response whose log mean has the distribution of the rule."""
-    with np.errstate(divide="ignore"):
-        log_y = np.log(np.maximum(y, 0.0))
-    return _log_gamma(rule, log_y)[0]
+    def cdf(count: np.ndarray) -> np.ndarray:
+        return rule.average(family.cdf(rule.at_nodes(count), rule.node[:, None], rule.shapes))
 
-
-def _log_gamma(rule: Rule, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distribution function and density of log Y at x for a gamma response."""
-    shapes = rule.shapes
-    log_z = np.log(shapes) + rule.spread_rows(x) - rule.node[:, None]
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        z = np.exp(log_z)
-        log_density = np.where(np.isfinite(z), shapes * log_z - z, -np.inf) - special.gammaln(shapes)
-        return rule.average(special.gammainc(shapes, z)), rule.average(np.exp(log_density))
-
-
-def poisson_quantile(rule: Rule, probability: float) -> np.ndarray:
-    """Smallest counts whose distribution function reaches the probability."""
     low = np.full(len(rule.start) - 1, -1.0)
     high = np.maximum(np.ceil(2.0 * np.exp(np.minimum(rule.average(rule.node[:, None]), 700.0))), 1.0)
-    while (short := poisson_cdf(rule, high) < probability).any():
+    while (short := cdf(high) < probability).any():
         low = np.where(short, high, low)
         high = np.where(short, 2.0 * high, high)
     while (open_ := high - low > 1.0).any():
@@ -214,18 +203,29 @@ def poisson_quantile(rule: Rule, probability: float) -> np.ndarray:
         # Beyond 2^53 neighbouring numbers are further apart than one.
         if not (open_ & (middle > low) & (middle < high)).any():
             break
-        reached = poisson_cdf(rule, middle) >= probability
+        reached = cdf(middle) >= probability
         low, high = np.where(open_ & ~reached, middle, low), np.where(open_ & reached, middle, high)
     return high
 
 
-def gamma_quantile(rule: Rule, probability: float) -> np.ndarray:
-    """Quantiles of a gamma response: Newton's method on the scale of log y, inside a bracket once there is one."""
-    centre = rule.average(rule.node[:, None] + special.digamma(rule.shapes) - np.log(rule.shapes))
-    variance = rule.average((rule.node[:, None] - rule.spread_rows(centre)) ** 2 + special.polygamma(1, rule.shapes))
-    most = 2.0 * np.sqrt(variance)
+def amount_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
+    """Quantiles of amounts: Newton's method on the scale of log y, inside a bracket once there is one.
+
+    Parameters
+    ----------
+    family, rule, probability
+        As for `count_quantile`.
+    """
+
+    def log_response(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, density = family.log_response(rule.at_nodes(x), rule.node[:, None], rule.shapes)
+        return rule.average(value), rule.average(density)
+
+    shift, own = family.log_moments(rule.shapes)
+    centre = rule.average(rule.node[:, None] + shift)
+    variance = rule.average((rule.node[:, None] - rule.at_nodes(centre)) ** 2 + own)
     x = centre + special.ndtri(probability) * np.sqrt(variance)
-    return np.exp(_newton(lambda at: _log_gamma(rule, at), x, most, probability))
+    return np.exp(_newton(log_response, x, 2.0 * np.sqrt(variance), probability))
 
 
 def _newton(

@@ -15,21 +15,10 @@ import numpy as np
 
 from modejump.core.compilation import entry
 from modejump.kernels.evaluate import columns_resid
-from modejump.likelihoods.gaussian import plain
-from modejump.likelihoods.gaussian.shrinkage import DROP, REACH, UNSHRUNK, shrinkage_factor
-from modejump.likelihoods.glm.laplace import fit_columns, fit_mode_columns
+from modejump.likelihoods.columns import fit_columns
+from modejump.likelihoods.glm.laplace import fit_mode_columns
 from modejump.likelihoods.glm.newton import GlmWork, new_glm_work
-from modejump.likelihoods.glm.rows import OWN
-from modejump.posterior.prediction.mixture import gauss_rule
-from modejump.priors import codes
 from modejump.problem.problem import Problem
-
-# Step of the trapezoidal rule over log g, and the most of it in standard deviations of log g, which are about
-# sqrt(2 / k).
-_STEP = 0.1
-_STEP_PER_WIDTH = 0.5
-# How many values of g stand for p(g|y,M): the fewer the narrower that posterior is.
-_NARROW = ((0.05, 2), (0.25, 3), (np.inf, 5))
 
 # A fit is repeated until its estimate moves by less than this many standard errors, at most so often.
 _SETTLED = 1e-8
@@ -73,7 +62,7 @@ class LaplaceFit(NamedTuple):
 
 def has_rows(problem: Problem) -> bool:
     """Whether the problem has its data: one read from a file has none."""
-    return len(problem.data.glm.y) > 0
+    return problem.data.glm.rows > 0
 
 
 def _fitted(problem: Problem, work: GlmWork, columns: np.ndarray) -> float:
@@ -81,18 +70,20 @@ def _fitted(problem: Problem, work: GlmWork, columns: np.ndarray) -> float:
 
     A fit ends as soon as the likelihood is good enough for the samplers. Fits that start at the last one's end bring
     the estimate to more digits, and the information to the estimate.
-    Under Jeffreys' prior the mode of the posterior stands for the estimate, which need not exist.
+    Under a prior that survives separation the mode of the posterior stands for the estimate, which need not exist.
     """
     data = problem.data
     if len(columns) and columns_resid(data, columns) < 0.0:
         return -np.inf
     size = data.base + len(columns)
-    value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))
-    if np.isfinite(value) and data.code == codes.JEFFREYS and problem.family.name in ("binomial", "poisson"):
+    value = float(fit_columns(data.glm, work, columns, data.coef_prior, data.n))
+    if not np.isfinite(value) or problem.family.custom:
+        return value
+    if problem.coef_prior.survives_separation and not problem.family.bounded:
         return value if fit_mode_columns(data.glm, work, columns) else -np.inf
-    for _ in range(_MOST_FITS if np.isfinite(value) and problem.family.code != OWN else 0):
+    for _ in range(_MOST_FITS):
         before = work.beta[:size].copy()
-        value = float(fit_columns(data.glm, work, columns, data.code, data.par, data.n))
+        value = float(fit_columns(data.glm, work, columns, data.coef_prior, data.n))
         if not np.isfinite(value):
             break
         move = _lower(work, size).T @ (work.beta[:size] - before)
@@ -143,18 +134,11 @@ def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
             coef.append(np.zeros(size))
             factor.append(np.zeros(size * (size + 1) // 2))
             continue
-        wald[i] = work.scalars["wald"]
-        if problem.family.name == "gamma":
-            shape[i] = work.scalars["shape"]
+        wald[i], shape[i] = work.scalars["wald"], work.scalars["shape"]
         coef.append(work.beta[:size].copy())
         factor.append(np.sqrt(shape[i]) * _lower(work, size)[np.tril_indices(size)])
     sizes = np.array([base + len(columns) for columns in models], dtype=np.int64)
     return LaplaceFits(log_marginal, wald, shape, sizes, np.concatenate(coef), np.concatenate(factor))
-
-
-def chosen_fits(fits: LaplaceFits, keep: np.ndarray) -> LaplaceFits:
-    """The fits of some models only, given as a mask."""
-    return picked_fits([fits], np.flatnonzero(keep))
 
 
 def picked_fits(parts: Sequence[LaplaceFits], rows: np.ndarray) -> LaplaceFits:
@@ -223,44 +207,3 @@ def unpacked_fits(fits: LaplaceFits, models: Sequence[np.ndarray]) -> Iterator[L
         unpack_fit(fits.factor[corner : corner + triangle], fits.coef[at : at + size], fit.centre, fit.root)
         yield fit
         at, corner = at + size, corner + triangle
-
-
-def shrinkage_rule(
-    code: int, par: np.ndarray, n: float, base: int, k: int, wald: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Values of s = g/(1+g) that stand for its posterior given a model, and their weights.
-
-    A Gauss rule: moments of s up to the third at least are exact. One value where g is given, or estimated; one
-    where nothing is shrunk.
-
-    Parameters
-    ----------
-    code, par, n, base, k, wald
-        As for `modejump.likelihoods.glm.laplace.log_laplace`.
-    """
-    if k == 0 or code in UNSHRUNK:
-        return np.ones(1), np.ones(1)
-    if code == codes.G:
-        return np.array([par[0] / (1.0 + par[0])]), np.ones(1)
-    if code == codes.EB_LOCAL:
-        return np.array([max(1.0 - k / wald, 0.0) if wald > 0.0 else 0.0]), np.ones(1)
-    form, _ = plain.mixture_form(code, par, n, base, k)
-    g, weight = _trapezoid(k, wald, form)
-    shrink = shrinkage_factor(g)
-    width = float(np.sqrt(weight @ (shrink - weight @ shrink) ** 2)) * (1.0 + np.sqrt(wald))
-    shrink, weight = gauss_rule(shrink, weight, next(nodes for limit, nodes in _NARROW if width <= limit))
-    return np.clip(shrink, 0.0, 1.0), weight
-
-
-def _trapezoid(k: int, wald: float, form: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Dense discrete version of the posterior of g."""
-    shift, scale, alpha, beta, delta = form
-    step = min(_STEP, _STEP_PER_WIDTH * np.sqrt(2.0 / k))
-    centre = np.log(max(wald / k - 1.0 - shift, scale) / scale)
-    t = centre + step * np.arange(-np.ceil(REACH / step), np.ceil(REACH / step) + 1)
-    x = np.exp(t)
-    g = shift + scale * x
-    value = -0.5 * k * np.log1p(g) - 0.5 * wald / (1.0 + g) + alpha * t - beta * np.log1p(x) - delta / x
-    keep = value > value.max() - DROP
-    weight = np.exp(value[keep] - value.max())
-    return g[keep], weight / weight.sum()

@@ -3,9 +3,10 @@
 A smooth step is split as ``f(t) = Phi((t - m) / c) + d(t)``. The average of the first part over a normal is known in
 closed form; ``d`` is small, vanishes on both sides, and is tabulated once. The trapezoidal rule with a step h averages
 it over a normal of standard deviation sigma to a relative error of about ``exp(-2 pi^2 w^2 / h^2)``, where ``1/w^2 =
-1/sigma^2 + 1/delta^2`` and d is smooth on the scale delta (see :mod:`modejump.posterior.prediction.grid`). The normal's density
-at equally spaced nodes follows from its neighbour's by two multiplications, so a node costs a nanosecond and no
-exponential. In the lower tail, where d is positive, digits are kept: a probability of 1e-12 is right to many of them.
+1/sigma^2 + 1/delta^2`` and d is smooth on the scale delta (see :mod:`modejump.posterior.prediction.grid`). The
+normal's density at equally spaced nodes follows from its neighbour's by two multiplications, so a node costs a
+nanosecond and no exponential. In the lower tail, where d is positive, digits are kept: a probability of 1e-12 is right
+to many of them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from modejump.core.compilation import entry, kernel
-from modejump.likelihoods.families import Family
-from modejump.likelihoods.glm.rows import CLOGLOG, LOGIT, PROBIT
+from modejump.core.compilation import entry, kernel, switch
+from modejump.likelihoods.family import LINKS, Link
 from modejump.posterior.prediction.grid import SMOOTH
 
 # How far a component reaches, in its standard deviations.
@@ -31,19 +31,18 @@ NARROW = 0.1
 # Below, both inverse links that have a table are the exponential function, and its average is known; not so where the
 # component is so wide that what lies above counts.
 RARE, RARE_SCALE = -30.0, 4.0
-# Location and scale of the normal distribution function beside each inverse link, which make d small; for a probit
-# link nothing remains.
-_CLOSE = {LOGIT: (0.0, 1.702), PROBIT: (0.0, 1.0), CLOGLOG: (math.log(math.log(2.0)), 1.151)}
-# Where d is tabulated: above it is below 1e-12, and below it does not count.
-_RANGE = {LOGIT: (-40.0, 28.0), PROBIT: (0.0, 0.0), CLOGLOG: (-40.0, 9.0)}
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(5)
 _SHARES = _SHARES / _SHARES.sum()
 
 
 class Table(NamedTuple):
-    """The remainder d of an inverse link at the nodes ``first[i] * step[i]`` and on, one step after the other."""
+    """The remainder d of an inverse link at the nodes ``first[i] * step[i]`` and on, one step after the other.
 
-    link: int
+    A probit link has none.
+    """
+
+    link: int  # place among all links
+    remains: int  # 0 where there is no remainder
     middle: float
     width: float
     step: np.ndarray
@@ -55,31 +54,32 @@ class Table(NamedTuple):
 
 
 @cache
-def table_of(family: Family) -> Table:
-    """The table of a link; a probit one needs none.
+def table_of(link: Link) -> Table:
+    """The table of a link.
 
     Parameters
     ----------
-    family : Family
-        A binomial family.
+    link : Link
+        A link with a normal distribution function beside it.
     """
-    link = family.link_code
-    (middle, width), (low, high) = _CLOSE[link], _RANGE[link]
+    assert link.close is not None
+    (middle, width), (low, high) = link.close, link.reach
     first = np.array([math.ceil(low / h) for h in STEPS], np.int64)
     nodes = [h * np.arange(f, math.floor(high / h) + 1) for h, f in zip(STEPS, first, strict=True)]
-    values = [family.mean(t) - special.ndtr((t - middle) / width) for t in nodes]
+    values = [link.mean(t) - special.ndtr((t - middle) / width) for t in nodes]
     start = np.concatenate([[0], np.cumsum([len(v) for v in values])]).astype(np.int64)
     return Table(
-        link, middle, width, np.array(STEPS), first, start, np.concatenate(values), _NODES.copy(), _SHARES.copy()
-    )
+        link.code, int(low < high), middle, width, np.array(STEPS), first, start, np.concatenate(values),
+        _NODES.copy(), _SHARES.copy(),
+    )  # fmt: skip
 
 
 @kernel
-def _chance(link, t):
-    """Probability of 1 at a linear predictor, for the links that have a table."""
-    if link == LOGIT:
-        return 1.0 / (1.0 + math.exp(-t))
-    return -math.expm1(-math.exp(t))
+def _no_step(code, t):
+    return math.nan
+
+
+_inverse_link = switch("t", LINKS.cases("step"), _no_step)
 
 
 @kernel
@@ -119,43 +119,43 @@ def _remainder(table, loc, scale):
 
 
 @kernel
-def _mean_chance(table, loc, scale):
+def _mean_probability(table, loc, scale):
     """Average of an inverse link over a normal."""
-    if table.link != PROBIT:
+    if table.remains:
         # The exponential times a normal is a normal around loc + scale^2.
         if loc + scale * scale < RARE and scale < RARE_SCALE:
             return math.exp(loc + 0.5 * scale * scale)
         if scale < NARROW:
             value = 0.0
             for k in range(len(table.node)):
-                value += table.share[k] * _chance(table.link, loc + scale * table.node[k])
+                value += table.share[k] * _inverse_link(table.link, loc + scale * table.node[k])
             return value
     wide = math.sqrt(table.width * table.width + scale * scale)
     value = 0.5 * math.erfc((table.middle - loc) / (wide * math.sqrt(2.0)))
-    return value if table.link == PROBIT else value + _remainder(table, loc, scale)
+    return value + _remainder(table, loc, scale) if table.remains else value
 
 
 @entry
-def mean_chances(loc, scale, weight, table, out):
+def mean_probabilities(loc, scale, weight, table, out):
     """Average of an inverse link over each row's mixture of normals, whose weights sum to one."""
     for r in range(loc.shape[0]):
         total = 0.0
         for c in range(loc.shape[1]):
             if not weight[r, c] > 0.0:
                 continue
-            total += weight[r, c] * _mean_chance(table, loc[r, c], scale[r, c])
+            total += weight[r, c] * _mean_probability(table, loc[r, c], scale[r, c])
         out[r] = min(max(total, 0.0), 1.0)
 
 
-def mean_chances_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, family: Family) -> np.ndarray:
-    """Plain twin of :func:`mean_chances`: the trapezoidal rule on the inverse link itself, component by component.
+def mean_probabilities_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: Link) -> np.ndarray:
+    """Plain twin of :func:`mean_probabilities`: the trapezoidal rule on the inverse link, component by component.
 
     Parameters
     ----------
     loc, scale, weight : ndarray of shape (rows, components)
         The mixtures.
-    family : Family
-        A binomial family.
+    link : Link
+        The link.
     """
     # The function is 0 and 1 beyond: what a normal has above counts in closed form.
     low, high = -45.0, 45.0
@@ -167,7 +167,7 @@ def mean_chances_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, f
         if a < b:
             t, h = np.linspace(a, b, 4001, retstep=True)
             density = np.exp(-0.5 * ((t - m) / s) ** 2) / (s * np.sqrt(2.0 * np.pi))
-            value = family.mean(t) * density
+            value = link.mean(t) * density
             above += h * (value.sum() - 0.5 * (value[0] + value[-1]))
         out[r] += weight[r, c] * above
     return np.asarray(np.clip(out, 0.0, 1.0))

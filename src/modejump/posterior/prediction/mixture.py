@@ -1,12 +1,10 @@
-"""Quantiles of a mixture of Student-t distributions, one mixture for each new row.
+"""Quantiles of mixtures of Student-t and normal distributions, one mixture for each new row.
 
-A component is a model with one value of the shrinkage s = g/(1+g). All its t distributions are evaluated from
-a table of the upper tail, so that a mixture of thousands of components costs no special functions.
+Distributions are evaluated from tables of their upper tails, so that a mixture of thousands of components costs no
+special functions.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -23,59 +21,11 @@ TOLERANCE = 1e-10
 MAX_ITERATIONS = 200
 
 
-class Components(NamedTuple):
-    """Components of a mixture: those of model i are ``start[i]`` to ``start[i + 1]``.
+def make_tails(df: np.ndarray) -> np.ndarray:
+    """Upper tails of Student-t distributions, of normal ones for infinite degrees of freedom, as tables.
 
-    The predictive distribution of a row given a component is Student-t with ``df[table]`` degrees of freedom,
-    location ``shrink * fit`` and squared scale ``variance * (1 + h0 + shrink * h)``, where ``fit`` and ``h``
-    are the row's least-squares fit and leverage in the model and ``h0`` is its leverage in the base.
+    Value and two derivatives in t = asinh(z) on a grid from 0: shape (len(df), nodes, 3).
     """
-
-    start: np.ndarray
-    shrink: np.ndarray
-    weight: np.ndarray
-    variance: np.ndarray
-    table: np.ndarray
-
-
-class Tails(NamedTuple):
-    """Upper tails of Student-t distributions: value and two derivatives in t = asinh(z) on a grid from 0."""
-
-    df: np.ndarray
-    grid: np.ndarray
-
-
-def gauss_rule(nodes: np.ndarray, weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The Gauss rule of at most ``size`` nodes for a discrete measure, by Lanczos on its diagonal matrix.
-
-    It integrates polynomials up to degree ``2 * size - 1`` as the measure itself does, so a fine quadrature
-    over g becomes a few components. Fewer nodes come back where the measure is concentrated.
-    """
-    weights = weights / weights.sum()
-    spread = float(np.ptp(nodes))
-    basis = [np.sqrt(weights)]
-    diagonal: list[float] = []
-    off: list[float] = []
-    while True:
-        v = basis[-1]
-        w = nodes * v
-        diagonal.append(float(v @ w))
-        for _ in range(2):
-            # Twice is enough: full reorthogonalisation keeps the rule accurate for clustered nodes.
-            for u in basis:
-                w = w - (u @ w) * u
-        beta = float(np.linalg.norm(w))
-        if len(diagonal) >= min(size, len(nodes)) or beta <= 1e-9 * spread or spread == 0.0:
-            break
-        off.append(beta)
-        basis.append(w / beta)
-    jacobi = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
-    value, vector = np.linalg.eigh(jacobi)
-    return value, vector[0] ** 2
-
-
-def make_tails(df: np.ndarray) -> Tails:
-    """Tabulate the upper tail of Student-t distributions; infinite degrees of freedom give the normal."""
     df = np.asarray(df, dtype=np.float64)
     t = np.arange(0.0, _LONGEST + STEP / 2, STEP)
     z, dz = np.sinh(t), np.cosh(t)
@@ -94,7 +44,7 @@ def make_tails(df: np.ndarray) -> Tails:
         grid[i, :, 1] = -density * dz * STEP
         grid[i, :, 2] = -(slope * dz * dz + density * z) * STEP * STEP
     needed = int(np.argmax((grid[:, :, 0] < _NEGLIGIBLE).all(axis=0))) or len(t)
-    return Tails(df, np.ascontiguousarray(grid[:, : max(needed, 2)]))
+    return np.ascontiguousarray(grid[:, : max(needed, 2)])
 
 
 def upper_tail(df: float | np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -172,106 +122,48 @@ def _search(upper, low, high, start, width, loc, inverse_scale, weight, table, g
 
 
 @entry
-def mixture_quantiles(fit, leverage, base_leverage, comp, grid, unit, probability, out):
+def mixture_quantiles(loc, scale, weight, table, grid, unit, probability, out):
     """Quantiles of the mixture of every row.
 
-    ``fit`` and ``leverage`` are (rows, models), ``unit[t, q]`` is the quantile of table t at
-    ``probability[q]``, and ``out`` (rows, q) receives the quantiles. They lie between the least and the
-    largest quantile of a component.
+    Location and scale are (rows, components), the weights too, or (1, components) where they are those of every row;
+    components of weight zero are passed over. ``grid[table[c]]`` tabulates the upper tail of component c, and
+    ``unit[table[c], q]`` is its quantile at ``probability[q]``. ``out`` (rows, q) receives the quantiles. They lie
+    between the least and the largest quantile of a component.
     """
-    count = len(comp.shrink)
-    loc = np.empty(count)
-    inverse_scale = np.empty(count)
-    for r in range(fit.shape[0]):
-        smallest = np.inf
-        for m in range(fit.shape[1]):
-            for c in range(comp.start[m], comp.start[m + 1]):
-                s = comp.shrink[c]
-                scale = np.sqrt(comp.variance[c] * (1.0 + base_leverage[r] + s * leverage[r, m]))
-                loc[c] = s * fit[r, m]
-                inverse_scale[c] = 1.0 / scale
-                smallest = min(smallest, scale)
-        for q in range(len(probability)):
-            low, high, start = np.inf, -np.inf, 0.0
-            for c in range(count):
-                x = loc[c] + unit[comp.table[c], q] / inverse_scale[c]
-                low = min(low, x)
-                high = max(high, x)
-                start += comp.weight[c] * x
-            start = min(max(start, low), high)
-            out[r, q] = _search(
-                1.0 - probability[q], low, high, start, TOLERANCE * smallest,
-                loc, inverse_scale, comp.weight, comp.table, grid,
-            )  # fmt: skip
-
-
-@entry
-def normal_quantiles(loc, scale, weight, grid, unit, probability, out):
-    """Quantiles of a mixture of normals for every row: location, scale and weight are (rows, components).
-
-    ``grid`` is the normal's table of the upper tail and ``unit`` its quantiles at ``probability``; components of
-    weight zero are passed over. ``out`` (rows, q) receives the quantiles.
-    """
-    table = np.zeros(loc.shape[1], np.int64)
     inverse_scale = np.empty(loc.shape[1])
     for r in range(loc.shape[0]):
+        share = weight[r if weight.shape[0] > 1 else 0]
         smallest = np.inf
         for c in range(loc.shape[1]):
             inverse_scale[c] = 1.0 / scale[r, c]
-            if weight[r, c] > 0.0:
+            if share[c] > 0.0:
                 smallest = min(smallest, scale[r, c])
         for q in range(len(probability)):
             low, high, start = np.inf, -np.inf, 0.0
             for c in range(loc.shape[1]):
-                if weight[r, c] > 0.0:
-                    x = loc[r, c] + unit[q] * scale[r, c]
+                if share[c] > 0.0:
+                    x = loc[r, c] + unit[table[c], q] * scale[r, c]
                     low = min(low, x)
                     high = max(high, x)
-                    start += weight[r, c] * x
+                    start += share[c] * x
             out[r, q] = _search(
                 1.0 - probability[q], low, high, min(max(start, low), high), TOLERANCE * smallest,
-                loc[r], inverse_scale, weight[r], table, grid,
+                loc[r], inverse_scale, share, table, grid,
             )  # fmt: skip
 
 
-def normal_quantiles_plain(
-    loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, probability: np.ndarray
+def mixture_quantiles_plain(
+    loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, df: np.ndarray, probability: np.ndarray
 ) -> np.ndarray:
-    """Plain twin of :func:`normal_quantiles`: bisection on the normal distribution function."""
+    """Plain twin of :func:`mixture_quantiles`: bisection on exact special functions, given each component's df."""
     out = np.empty((len(loc), len(probability)))
     for q, p in enumerate(probability):
-        ends = loc + scale * special.ndtri(p)
+        ends = loc + scale * quantile(df, float(p))
         low = np.where(weight > 0.0, ends, np.inf).min(axis=1)
         high = np.where(weight > 0.0, ends, -np.inf).max(axis=1)
         for _ in range(MAX_ITERATIONS):
             middle = 0.5 * (low + high)
-            below = (weight * special.ndtr((middle[:, None] - loc) / scale)).sum(axis=1) < p
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        out[:, q] = 0.5 * (low + high)
-    return out
-
-
-def mixture_quantiles_plain(
-    fit: np.ndarray,
-    leverage: np.ndarray,
-    base_leverage: np.ndarray,
-    comp: Components,
-    df: np.ndarray,
-    probability: np.ndarray,
-) -> np.ndarray:
-    """Plain twin of :func:`mixture_quantiles`: bisection on exact special functions."""
-    model = np.repeat(np.arange(fit.shape[1]), np.diff(comp.start))
-    loc = comp.shrink * fit[:, model]
-    scale = np.sqrt(comp.variance * (1.0 + base_leverage[:, None] + comp.shrink * leverage[:, model]))
-    nu = df[comp.table]
-    out = np.empty((fit.shape[0], len(probability)))
-    for q, p in enumerate(probability):
-        ends = loc + scale * quantile(nu, float(p))
-        low, high = ends.min(axis=1), ends.max(axis=1)
-        for _ in range(MAX_ITERATIONS):
-            middle = 0.5 * (low + high)
-            tail = upper_tail(nu, (middle[:, None] - loc) / scale) @ comp.weight
-            above = tail > 1.0 - p
+            above = (weight * upper_tail(df, (middle[:, None] - loc) / scale)).sum(axis=1) > 1.0 - p
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         out[:, q] = 0.5 * (low + high)
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,13 +13,12 @@ import numpy as np
 
 from modejump.features.nonlinear.expression import Feature
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.runtime.checkpoints import NoCheckpoint
-from modejump.runtime.executors import Crew, Remote
+from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
 from modejump.samplers.chains.feature_snapshots import alpha_arrays, collected_arrays, read_alphas, read_collected
 from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.laws import Collected
-from modejump.samplers.schedule import Progress, brief
+from modejump.samplers.schedule import brief
 
 STEPS = 300
 PATIENCE = 30
@@ -210,16 +209,12 @@ class Search:
         Wall time.
     memory : int
         Bytes for the columns of the chains that run at the same time.
-    crew : Crew
-        Who works on the chains.
+    context : Context
+        Progress, executor and checkpoint; a search that an earlier run left there is resumed.
     steps : int
         MJMCMC steps in a population.
-    progress : callable, optional
-        Called with (done, total, note).
-    checkpoint : Checkpoint, optional
-        Asked between two rounds of a chain whether it is time for a checkpoint.
-    save : callable, optional
-        Hands a state of the search, and its arrays, to the checkpoint.
+    state : mapping, optional
+        What checkpoints of the search say besides.
     """
 
     def __init__(
@@ -230,18 +225,16 @@ class Search:
         populations: int,
         seconds: float | None,
         memory: int,
-        crew: Crew,
+        context: Context,
         steps: int = STEPS,
-        progress: Progress | None = None,
-        checkpoint: NoCheckpoint | None = None,
-        save: Callable[[dict[str, Any], Snapshot], None] | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         chains = len(seeds)
         self.problem, self.seeds, self.populations, self.steps = problem, seeds, populations, steps
-        self.crew, self.workers = crew, min(crew.workers, chains)
+        self.executor, self.workers = context.executor, min(context.executor.workers, chains)
         self.memory = memory // self.workers
         self.share = None if seconds is None else seconds * self.workers / chains
-        self.progress, self.checkpoint, self.save = progress, checkpoint or NoCheckpoint(), save
+        self.progress, self.checkpoint, self.state = context.progress, context.checkpoint, dict(state or {})
         self.finished: dict[int, Finished] = {}
         # Chains that were under way when the state was kept, and for how many seconds.
         self.waiting: dict[int, Snapshot] = {}
@@ -252,12 +245,14 @@ class Search:
         self._began = self._told = time.perf_counter()
         self._stopped = False
         self._lock = threading.Lock()
+        if self.checkpoint.state is not None:
+            self._resume(self.checkpoint.state, self.checkpoint.arrays)
 
     def run(self) -> list[Finished]:
         """Run all chains; after an interrupt those under way stop soon, and are found in ``finished``."""
         left = [index for index in range(len(self.seeds)) if index not in self.finished]
-        if isinstance(self.crew, Remote):
-            self._run_far(self.crew, left)
+        if self.executor.remote:
+            self._run_far(left)
             return self.outcomes()
         # The main thread only waits, so that an interrupt never finds a chain in the middle of something.
         with ThreadPoolExecutor(self.workers) as pool:
@@ -296,17 +291,17 @@ class Search:
         options = {"steps": self.steps, "memory": self.memory}
         return chain_at(self.problem, self.seeds[index], options, self.waiting.get(index))
 
-    def _run_far(self, crew: Remote, left: list[int]) -> None:
+    def _run_far(self, left: list[int]) -> None:
         """The same by workers elsewhere: pieces of all chains that are not at their end, until all are."""
         options = {"steps": self.steps, "memory": self.memory}
         try:
             while left := [index for index in left if index not in self.finished]:
-                end = (self.populations, self.share, crew.pace.seconds)
+                end = (self.populations, self.share, self.executor.pace.seconds)
                 pieces = [(self.seeds[index], options, self.waiting.get(index), *end) for index in left]
-                for i, back in crew.send(search_piece, pieces):
+                for i, back in self.executor.run(search_piece, pieces):
                     self._take(left[i], back)
-                if self.waiting and self.save is not None and self.checkpoint.due():
-                    self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+                if self.waiting and self.checkpoint.due():
+                    self._save()
         except KeyboardInterrupt:
             for index in sorted(self.waiting):
                 self.finished[index] = Finished.of(self._chain(index)[0])
@@ -344,9 +339,9 @@ class Search:
         posted = under("chain", chain.snapshot()) | {"spent": np.array(spent)}
         with self._lock:
             self._posted[index] = self.waiting[index] = posted
-            if self.save is not None and not self._stopped and self._active.keys() <= self._posted.keys():
+            if not self._stopped and self._active.keys() <= self._posted.keys():
                 self._posted = {}
-                self.save({"finished": sorted(self.finished), "running": sorted(self.waiting)}, self._arrays())
+                self._save()
         return False
 
     def _report(self) -> None:
@@ -359,16 +354,18 @@ class Search:
         done = len(self.finished) + sum(self._active.values())
         self.progress(done, len(self.seeds), f"{note}, best: {brief(self._best[1])}" if self._best[1] else note)
 
-    def _arrays(self) -> Snapshot:
+    def _save(self) -> None:
+        """Hand the state of the search to the checkpoint."""
         flat: Snapshot = {}
         for index, outcome in self.finished.items():
             flat |= under(f"finished-{index}", outcome.snapshot())
         for index, snapshot in self.waiting.items():
             flat |= under(f"running-{index}", snapshot)
-        return flat
+        state = {"finished": sorted(self.finished), "running": sorted(self.waiting)}
+        self.checkpoint.save(self.state | state, flat)
 
-    def resume(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
-        """Go on from a state that ``save`` was given."""
+    def _resume(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        """Continue from a state that ``_save`` wrote."""
         reader = Reader(arrays)
         for name in ("finished", "running"):
             numbers = state.get(name)
@@ -376,8 +373,3 @@ class Search:
         for index in state["finished"]:
             self.finished[index] = Finished.from_snapshot(part_of(arrays, f"finished-{index}"), self.problem)
         self.waiting = {index: part_of(arrays, f"running-{index}") for index in state["running"]}
-
-
-def search_features(problem: FeatureProblem, seeds: Sequence[np.random.SeedSequence], **options: Any) -> list[Finished]:
-    """Run one chain of populations for each seed, see :class:`Search`."""
-    return Search(problem, seeds, **options).run()

@@ -1,0 +1,185 @@
+"""From the user's rows and options to a problem and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modejump.core.errors import InputError, warn_user
+from modejump.data.coding import TableSpec
+from modejump.data.sources import Rows
+from modejump.data.tables import Table
+from modejump.estimators.options import Options, name_some
+from modejump.features.nonlinear.transforms import Transform
+from modejump.likelihoods import Family
+from modejump.likelihoods.custom.batch import BatchLikelihood
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.fingerprint import sealed
+from modejump.problem.problem import Problem
+from modejump.problem.products import problem_from_rows
+from modejump.samplers.budget import Budget
+from modejump.samplers.enumerate import MAX_TERMS
+from modejump.samplers.gmjmcmc import feature_problem
+from modejump.samplers.plan import Plan
+from modejump.samplers.sample_search import SampledRows, draw_sample
+
+# Up to so many terms "auto" enumerates: about a second of work, and an exact answer.
+AUTO_TERMS = 20
+# The same for models that are fitted to rows: about ten seconds for so many models times rows.
+AUTO_FITS = 5e7
+# The same for models that a Python function scores: nobody knows how long it takes.
+AUTO_SCORED = 12
+SELECTION_CHAINS, SEARCH_CHAINS = 4, 16
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Rows that are read in chunks, in the place of a Table."""
+
+    spec: TableSpec
+    rows: Rows
+    offset_name: str | None = None
+    classes: np.ndarray | None = None
+
+    @property
+    def target(self) -> str:
+        """Name of the response."""
+        return self.rows.target
+
+
+def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureProblem | SampledRows, Plan]:
+    """The target, and what the sampler is to do.
+
+    Parameters
+    ----------
+    table : Table or Chunks
+        The user's rows.
+    options : Options
+        What the estimator was asked for.
+    """
+    if options.space is None:
+        return _selection(table, options)
+    return _search(table, options)
+
+
+def _plan(options: Options, algorithm: str, chains: int) -> Plan:
+    return Plan(algorithm, options.chains or chains, options.budget, options.seed, options.settings)
+
+
+# --- selection among given terms ----------------------------------------------------------------------------------
+
+
+def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
+    terms, always_in = table.spec.terms, options.always_in
+    rows = 0 if isinstance(table, Chunks) else rows_fitted(options.family, len(table.response))
+    algorithm = choose_algorithm(options.algorithm, len(terms) - len(always_in), options.budget, rows)
+    plan = _plan(options, algorithm, SELECTION_CHAINS)
+    priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
+    if isinstance(table, Chunks):
+        problem = problem_from_rows(table.rows, terms=terms, always_in=always_in, **priors)
+    else:
+        problem = Problem.build(
+            table.design, table.response, terms=terms, always_in=always_in, intercept=table.spec.intercept,
+            weights=table.weights, family=options.family, offset=table.offset, **priors,
+        )  # fmt: skip
+        problem = sealed(problem)
+    dead = problem.dead_terms()
+    if dead:
+        warn_user(
+            f"{name_some(dead)}: constant, or a linear combination of what is always in, so the inclusion probability "
+            "is 0."
+        )
+    return problem, plan
+
+
+def choose_algorithm(algorithm: str, terms: int, budget: Budget | None, rows: int) -> str:
+    """The algorithm to run on so many terms that may enter or leave.
+
+    Parameters
+    ----------
+    algorithm : str
+        As given to the estimator.
+    terms : int
+        Number of terms.
+    budget : Budget or None
+        As given to the estimator; enumeration has no use for one.
+    rows : int
+        Rows that each model is fitted to; 0 for Gaussian responses, whose models cost the same for any number.
+    """
+    if algorithm == "auto":
+        return "enumerate" if terms <= AUTO_TERMS and rows * 2.0**terms <= AUTO_FITS else "mjmcmc"
+    if algorithm == "enumerate":
+        if terms > MAX_TERMS:
+            raise InputError(
+                f"enumeration takes up to {MAX_TERMS} terms, and the data have {terms}; use algorithm='mjmcmc'."
+            )
+        if budget is not None:
+            raise InputError("algorithm='enumerate' evaluates every model once; leave the budget out.")
+    return algorithm
+
+
+def rows_fitted(family: Family, rows: int) -> int:
+    """Rows that a model is fitted to, or that its evaluation costs as much as."""
+    if isinstance(family, BatchLikelihood):
+        return int(AUTO_FITS / 2**AUTO_SCORED)
+    return 0 if family.conjugate else rows
+
+
+# --- search among features ----------------------------------------------------------------------------------------
+
+
+def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
+    names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
+    space: dict[str, Any] = {"transforms": options.transforms, "space": options.space}
+    space |= {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
+    if isinstance(table, Chunks):
+        if options.algorithm == "rgmjmcmc":
+            raise InputError(
+                "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
+            )
+        plan = _plan(options, "mjmcmc", SEARCH_CHAINS)
+        sampled = draw_sample(table.rows, seed=options.seed, **space)
+        varying = {feature.name for feature in sampled.varying}
+        _warn_constant([name for name in names if name not in varying])
+        _check_transforms(options.transforms, sampled.problem.x.T, names)
+        return sampled, plan
+    plan = _plan(options, algorithm, SEARCH_CHAINS)
+    _check_size(table)
+    problem = feature_problem(
+        table.design, table.response, names, weights=table.weights, family=options.family, offset=table.offset, **space
+    )
+    _warn_constant([name for j, name in enumerate(names) if np.ptp(table.design[:, j]) == 0.0])
+    _check_transforms(options.transforms, table.design, names)
+    return problem, plan
+
+
+def _check_size(table: Table) -> None:
+    n = float(len(table.response) if table.weights is None else table.weights.sum())
+    if n < 2.0:
+        raise InputError(f"the data have {n:g} observation(s) (n_samples = 1); give more rows.")
+
+
+def _warn_constant(names: Sequence[str]) -> None:
+    if names:
+        several = "columns" if len(names) > 1 else "column"
+        verb = "are constant and are" if len(names) > 1 else "is constant and is"
+        warn_user(f"{several} {name_some(names)} {verb} ignored.")
+
+
+def _check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse a transform that is defined on no column, and warn of one that is not defined on some."""
+    for transform in chosen:
+        bad = [name for j, name in enumerate(names) if not np.isfinite(transform(design[:, j])).all()]
+        defined = transform.domain.text
+        if bad and len(bad) == len(names):
+            raise InputError(
+                f"transform {transform.name!r} ({defined}) is not finite on any column; drop it from transforms, or "
+                "shift or rescale the columns."
+            )
+        if bad:
+            warn_user(
+                f"transform {transform.name!r} ({defined}) is not finite on {name_some(bad)} and is not applied there."
+            )

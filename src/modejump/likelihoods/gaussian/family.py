@@ -1,0 +1,49 @@
+"""The Gaussian family: its marginal likelihood follows from the Gram matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from modejump.core.errors import InputError
+from modejump.likelihoods.columns import Conjugate
+from modejump.likelihoods.family import Family, Link, Table
+from modejump.priors.coefficients import CoefPriorData
+
+IDENTITY = Link("identity", predictor=np.asarray, mean=np.asarray)
+
+
+class Gaussian(Family):
+    """Gaussian responses."""
+
+    name = "gaussian"
+    links = (IDENTITY,)
+    conjugate = True
+
+    def words(self) -> str:
+        """Nothing."""
+        return ""
+
+    def check_rows(self, weights: Any, offset: Any) -> None:
+        """Refuse an offset."""
+        if offset is not None:
+            raise InputError(
+                "an offset is for families other than gaussian; take it from y instead, and add it to predictions."
+            )
+
+    def text(self, response: str) -> str:
+        """The name of the response."""
+        return response
+
+    def deviance(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Squared error of each row."""
+        return np.square(y - mean)
+
+    def bind(self, table: Table, prior: CoefPriorData, n: float) -> tuple[Family, Conjugate]:
+        """The family: it needs no rows."""
+        return self, Conjugate()
+
+    def without_rows(self, base: int) -> Conjugate:
+        """Nothing."""
+        return Conjugate()

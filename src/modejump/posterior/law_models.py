@@ -1,0 +1,66 @@
+"""Models of laws: marginal likelihoods of those that a search found, and of those that it did not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from modejump.core.errors import InputError
+from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.features.nonlinear.projections import with_projections
+from modejump.likelihoods.custom.own import StoredLikelihood
+from modejump.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from modejump.posterior.posterior import Posterior
+
+
+def marginal_of_laws(posterior: Posterior, features: Sequence[str | Feature]) -> float:
+    """``log p(y|M) - log p(y|base)`` of a model of features, whether the search found them or not."""
+    laws, searched = posterior.result.laws, posterior.searched
+    assert laws is not None
+    names = None if searched is None else searched.names
+    parsed = [Feature.parse(f.text if isinstance(f, Feature) else f, names) for f in features]
+    law_of = {alias: law for law, aliases in laws.aliases.items() for alias in aliases}
+    wanted = sorted({law_of.get(feature, feature) for feature in parsed})
+    missing = [f.text for f in wanted if f not in laws.features]
+    if not missing:
+        several = [law.text for law in wanted if laws.aliases.get(law)]
+        if several and isinstance(posterior.problem.family, StoredLikelihood):
+            raise InputError(
+                f"the saved model holds no functions, and of models with {several[0]!r} only the sum over the law's "
+                "spellings; fit again to evaluate them."
+            )
+        return posterior.marginal_of([feature.text for feature in wanted])
+    if searched is None:
+        raise InputError(
+            f"the search did not find the feature {missing[0]!r}, and a model read from a file or fitted to chunks "
+            "holds no rows to evaluate it on; fit again."
+        )
+    return _evaluated(posterior, wanted)
+
+
+def _evaluated(posterior: Posterior, features: Sequence[Feature]) -> float:
+    """The same from the rows."""
+    searched, laws = posterior.searched, posterior.result.laws
+    assert searched is not None and laws is not None
+    table = dict(zip(searched.names, searched.x, strict=True))
+    alphas = with_projections(
+        features, table, searched.y, searched.root_weight**2, known=laws.alphas, kind=searched.space.alphas
+    )
+    columns = np.column_stack([evaluate(feature, table, alphas) for feature in features])
+    bad = ~np.isfinite(columns).all(axis=0)
+    if bad.any():
+        raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")
+    problem = Problem.build(
+        columns,
+        searched.y,
+        terms={feature.text: [j] for j, feature in enumerate(features)},
+        weights=searched.weights,
+        coef_prior=searched.coef_prior,
+        family=searched.family,
+        offset=searched.offset,
+    )
+    return type(posterior)(problem, posterior.result).marginal_of(problem.names)

@@ -1,0 +1,101 @@
+"""What a coefficient prior is: a small frozen record, and the formulas that compiled code needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modejump.core.compilation import kernel
+from modejump.core.registry import to_dict
+
+
+def compiled(formula: Callable[..., Any]) -> Any:
+    """A formula of a prior, compiled."""
+    return staticmethod(kernel(formula))
+
+
+def plain(formula: Callable[..., Any]) -> Any:
+    """The plain twin of one."""
+    return staticmethod(formula)
+
+
+class CoefPriorData(NamedTuple):
+    """A coefficient prior as compiled code reads it."""
+
+    code: int  # place in the registry
+    par: NDArray[np.float64]  # float64 (4,): its parameters
+    needs_information: int
+    survives_separation: int
+
+
+@dataclass(frozen=True)
+class CoefPrior:
+    """Base of all coefficient priors.
+
+    A prior comes with one or more of three compiled formulas, each with a plain twin of the same arguments whose name
+    ends in ``_plain``. ``par`` are the parameters, n the observations, base the columns with a flat prior, k the
+    others.
+
+    - ``log_bayes_factor(par, n, base, k, resid)``: log p(y|M) - log p(y|base) of a Gaussian model, from resid =
+      RSS(M) / RSS(base) in (0, 1], with k >= 1 and n - base - k > 0.
+    - ``log_laplace(par, n, base, k, log_likelihood, log_det_base, wald)``: the same of a generalised linear model up to
+      a constant that all models share, from its fit: log likelihood, log determinant of the base's information, and
+      Wald's statistic of the k columns.
+    - ``mixture_form(par, n, base, k)``: for a mixture of g-priors, the prior of g as ``((shift, scale, alpha, beta,
+      delta), constant)``. With ``g = shift + scale * x`` and ``t = log x``, the log density of t is ``alpha t - beta
+      log(1 + x) - delta / x + constant``. Where one of the formulas above is missing, it follows from this one.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    shrinks : bool
+        Whether coefficients are shrunk by g / (1 + g); if not, their prior is flat.
+    needs_information : bool
+        Whether ``log_laplace`` depends on the information matrix, so that a fit must be more exact.
+    survives_separation : bool
+        Whether it keeps coefficients finite where the likelihood has no maximum.
+    known_variance : bool
+        Whether the error variance is known, as ``par[0]``: for Gaussian responses only.
+    """
+
+    name: ClassVar[str]
+    code: ClassVar[int]
+    shrinks: ClassVar[bool] = True
+    needs_information: ClassVar[bool] = True
+    survives_separation: ClassVar[bool] = False
+    known_variance: ClassVar[bool] = False
+
+    log_bayes_factor: ClassVar[Any] = None
+    log_bayes_factor_plain: ClassVar[Any] = None
+    log_laplace: ClassVar[Any] = None
+    log_laplace_plain: ClassVar[Any] = None
+    mixture_form: ClassVar[Any] = None
+    mixture_form_plain: ClassVar[Any] = None
+
+    def parameters(self, n: float, tss: float) -> tuple[float, ...]:
+        """At most four numbers for compiled code, given the observations and RSS of the base model."""
+        return ()
+
+    def single_g(self, par: NDArray[np.float64], statistic: float) -> float:
+        """The one value of g, where it is given or estimated.
+
+        It is estimated from the F statistic of the model against the base; from Wald's statistic over k where the model
+        is a generalised linear one.
+        """
+        raise NotImplementedError
+
+    def compile(self, n: float, tss: float) -> CoefPriorData:
+        """The prior as compiled code reads it, given the observations and RSS of the base model."""
+        par = np.zeros(4)
+        given = self.parameters(n, tss)
+        par[: len(given)] = given
+        return CoefPriorData(self.code, par, int(self.needs_information), int(self.survives_separation))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters as plain values, see `coef_prior_from_dict`."""
+        return to_dict(self)

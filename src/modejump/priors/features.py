@@ -1,0 +1,57 @@
+"""What a prior of features is: a weight by complexity, for compiled code to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+
+class Weighed(Protocol):
+    """What a feature prior asks a feature."""
+
+    complexity: int
+
+    @property
+    def log_spellings(self) -> float:
+        """Log of the number of ordered binary trees that spell it."""
+
+
+class FeaturePrior:
+    """Base of all feature priors: p(M) is proportional to the product of the weights of its features.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    counts_spellings : bool
+        Whether a feature's weight is multiplied by the number of its spellings.
+    """
+
+    name: ClassVar[str]
+    counts_spellings: bool
+
+    def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
+        """Log weight of a feature by its complexity, from 0 to the largest.
+
+        Parameters
+        ----------
+        n : float
+            Number of observations.
+        most_complexity : int
+            Largest complexity.
+        covariates : int
+            Number of covariates.
+        """
+        raise NotImplementedError
+
+    def log_weights_of(self, features: Sequence[Weighed], n: float, covariates: int) -> np.ndarray:
+        """Log weight of each of some features; other parameters as for `log_weights`."""
+        by_complexity = self.log_weights(n, max((f.complexity for f in features), default=0), covariates)
+        spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]
+        return by_complexity[[f.complexity for f in features]] + np.array(spellings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for storage."""
+        raise NotImplementedError

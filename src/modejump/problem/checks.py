@@ -1,0 +1,96 @@
+"""Checks of the rows that are handed in, by estimators and by `Problem.build` alike: one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from modejump.core.errors import InputError
+
+
+def checked_weights(weights: Any, rows: int) -> np.ndarray:
+    """Case weights as numbers, one for each row.
+
+    Parameters
+    ----------
+    weights : array
+        As given.
+    rows : int
+        Rows of X.
+    """
+    numbers = _real_numbers(weights, "sample_weight", rows, "weight")
+    if (numbers < 0).any():
+        row = int(np.argmax(numbers < 0))
+        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
+    if not numbers.any():
+        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
+    return numbers
+
+
+def checked_offset(offset: Any, rows: int) -> np.ndarray:
+    """The known part of the linear predictor as numbers, one for each row; parameters as for `checked_weights`."""
+    return _real_numbers(offset, "offset", rows, "number")
+
+
+def _real_numbers(given: Any, what: str, rows: int, unit: str) -> np.ndarray:
+    values = np.asarray(given)
+    if values.shape != (rows,):
+        raise InputError(f"{what} has shape {values.shape} but X has {rows} rows; give one {unit} for each row.")
+    try:
+        if values.dtype.kind == "c":
+            raise TypeError
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
+    if not np.isfinite(numbers).all():
+        row = int(np.argmax(~np.isfinite(numbers)))
+        raise InputError(f"{what} is NaN or infinite in row {row} (counting from 0); give finite {unit}s.")
+    return numbers
+
+
+def checked_rows(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, response, weights and offset of the rows that count: those of positive weight.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, columns)
+        Columns.
+    y : ndarray of shape (n,)
+        Response. A constant one says something only where an offset varies: one event for each row, say, and how long
+        it took.
+    weights, offset : ndarray of shape (n,), optional
+        Case weights, ones by default, and offset, zeros by default.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if x.ndim != 2 or y.ndim != 1:
+        raise InputError(f"X must be a table and y one column; got arrays of {x.ndim} and {y.ndim} dimensions.")
+    rows = len(x)
+    if rows != len(y):
+        raise InputError(f"X has {rows} rows but y has {len(y)}; give one response for each row.")
+    for name, values in (("X", x), ("y", y)):
+        if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+            raise InputError(f"{name} holds NaN or infinite values; drop or impute these rows first.")
+    w = np.ones(rows) if weights is None else checked_weights(weights, rows)
+    known = np.zeros(rows) if offset is None else checked_offset(offset, rows)
+    if not w.all():
+        keep = w > 0
+        x, y, w, known = x[keep], y[keep], w[keep], known[keep]
+    if len(x) < 2:
+        raise InputError(
+            f"the data have {len(x)} row(s) of positive weight; selection needs at least 2 (n_samples = 1)."
+        )
+    if np.ptp(y) == 0.0 and np.ptp(known) == 0.0:
+        raise InputError("y is constant, so there is nothing to explain; check the target column.")
+    return x, y, w, known
+
+
+def check_observations(n: float, base: int) -> None:
+    """At least one observation more than columns that are always in."""
+    if n - base < 1:
+        raise InputError(
+            f"the data have {n:g} observations for {base} columns that are always in "
+            "(intercept included); give more rows or fewer such terms."
+        )

@@ -1,0 +1,54 @@
+"""What a sampler is given besides the problem and the plan: progress, an executor, a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from modejump.core.progress import Log, Report, reporter
+from modejump.runtime.checkpoints import NoCheckpoint
+from modejump.runtime.executors import Executor
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The surroundings of one run; no answer depends on them.
+
+    Attributes
+    ----------
+    progress : callable, optional
+        Called with (done, total, note).
+    executor : Executor
+        Who works on the chains.
+    checkpoint : NoCheckpoint
+        Keeps the state of the run, and holds what an earlier run left.
+    """
+
+    progress: Report | None = None
+    executor: Executor = field(default_factory=Executor)
+    checkpoint: NoCheckpoint = field(default_factory=NoCheckpoint)
+
+
+@contextmanager
+def open_context(
+    progress: Any, workers: int, checkpoint: NoCheckpoint | None = None, log: Log | None = None
+) -> Iterator[Context]:
+    """A context for one run, with the executor that joblib's active configuration asks for.
+
+    Parameters
+    ----------
+    progress : bool, "auto" or callable
+        As for the estimators.
+    workers : int
+        Number of workers.
+    checkpoint : NoCheckpoint, optional
+        Keeps the state of the run.
+    log : Log, optional
+        Gets lines of progress as well.
+    """
+    from modejump.runtime.remote import executor_for
+
+    with reporter(progress, log=log) as report:
+        yield Context(report, executor_for(workers), checkpoint or NoCheckpoint())

@@ -1,0 +1,43 @@
+"""Samplers by keywords: each test says what it changes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modejump.runtime.checkpoints import NoCheckpoint
+from modejump.runtime.context import Context
+from modejump.runtime.executors import Executor
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import Result
+from modejump.samplers.sample import sample
+from modejump.samplers.settings import Sampler
+
+
+def _run(
+    algorithm: str,
+    problem: Any,
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    progress: Any = None,
+    checkpoint: NoCheckpoint | None = None,
+    **plan: Any,
+) -> Result:
+    context = Context(progress, executor or Executor(workers), checkpoint or NoCheckpoint())
+    return sample(problem, Plan(algorithm, **plan), context)
+
+
+def enumerate_models(problem: Any, **options: Any) -> Result:
+    return _run("enumerate", problem, **options)
+
+
+def mjmcmc(problem: Any, mixture: Any = None, **options: Any) -> Result:
+    return _run("mjmcmc", problem, settings=Sampler(mixture=mixture), **options)
+
+
+def gmjmcmc(problem: Any, **options: Any) -> Result:
+    return _run("gmjmcmc", problem, **{"chains": 16} | options)
+
+
+def rgmjmcmc(problem: Any, settings: Any = None, **options: Any) -> Result:
+    return _run("rgmjmcmc", problem, settings=Sampler(populations=settings), **{"chains": 8} | options)
