@@ -1,11 +1,11 @@
 """Configuration of the documentation."""
 
-from importlib.metadata import version as installed_version
+import modejump
 
 project = "modejump"
 author = "The modejump developers"
 copyright = "2026, The modejump developers"
-release = installed_version("modejump")
+release = modejump.__version__
 version = release
 
 extensions = [
@@ -34,6 +34,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
 }
 
+html_static_path = ["_static"]
 html_theme = "pydata_sphinx_theme"
 html_title = "modejump"
 html_show_sourcelink = False

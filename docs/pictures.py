@@ -13,25 +13,44 @@ from matplotlib.patches import FancyBboxPatch
 
 import modejump
 from modejump.experiments import load_exoplanets
-from modejump.plots import plot_inclusion, plot_prediction
+from modejump.plots.style import GREY, STRONG, WEAK, tidy
 
 STATIC = Path(__file__).resolve().parent / "_static"
 DARK, PALE, LINE = "#22333b", "#e8eef1", "#5c7480"
 
 
 def draw_kepler(path: Path) -> None:
-    """Kepler's third law in the observed planets: predictions of planets that the fit has not seen, and the laws."""
+    """Kepler's third law in the observed planets: orbits that the fit has not seen, and the laws."""
     planets = load_exoplanets()
     X, y = planets.drop(columns="SemiMajorAxisAU"), planets["SemiMajorAxisAU"]
     new = planets.index % 4 == 0
     model = modejump.BGNLMRegressor(random_state=1, progress=False).fit(X[~new], y[~new])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.9), width_ratios=[1.0, 1.2], layout="constrained")
-    plot_prediction(model, X[new], y[new], log=True, ax=left)
-    left.set(xlabel="predicted semi-major axis (au)", ylabel="observed semi-major axis (au)")
-    left.set_title("planets that the fit has not seen")
-    plot_inclusion(model, most=5, ax=right)
-    right.set_title("laws")
+    predicted, observed = model.predict(X[new]), y[new]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), width_ratios=[1.0, 1.25], layout="constrained")
+    ends = [0.7 * observed.min(), 1.4 * observed.max()]
+    left.plot(ends, ends, color=GREY, linewidth=0.8, zorder=0)
+    left.plot(predicted, observed, "o", markersize=4.5, color=STRONG, alpha=0.6, markeredgewidth=0)
+    left.set(xscale="log", yscale="log", xlabel="predicted semi-major axis (au)", ylabel="observed (au)")
+    left.set_title(f"{new.sum()} planets that the fit has not seen", fontsize=11)
+    model = modejump.BGNLMRegressor(random_state=1, progress=False).fit(X, y)
+    laws = model.inclusion_["probability"].head(3)[::-1]
+    names = [_short(law) for law in laws.index]
+    right.barh(names, laws, height=0.55, color=[STRONG if p > 0.5 else WEAK for p in laws])
+    for at, p in enumerate(laws):
+        right.text(p + 0.015, at, f"{p:.2f}", va="center", color=GREY)
+    right.set(xlim=(0, 1), xlabel="posterior probability")
+    right.set_title("laws of the orbit, from all planets", fontsize=11)
+    for ax in (left, right):
+        tidy(ax)
     figure.savefig(path, dpi=110)
+
+
+def _short(law: str) -> str:
+    """A law with the columns' names cut short."""
+    names = {"HostStarMassSlrMass": "StarMass", "HostStarRadiusSlrRad": "StarRadius", "HostStarTempK": "StarTemp"}
+    for long, short in (names | {"PeriodDays": "Period"}).items():
+        law = law.replace(long, short)
+    return law
 
 
 def draw_flow(path: Path) -> None:

@@ -46,10 +46,10 @@ MODULE_LINES = 500
 FUNCTION_LINES = 60
 FOLDER_FILES = 14
 
-# Functions that Numba compiles or calls have no type hints.
-NUMBA_DECORATORS = {
-    "kernel", "entry", "summing", "fused", "generic", "implements", "njit", "jit", "vectorize", "guvectorize", "cfunc",
-    "overload", "intrinsic", "lower_getattr_generic", "lower_setattr_generic", "lower_builtin", "type_callable",
+# What functions are handed to when they are compiled, or are plain twins of compiled ones: Numba reads no type hints.
+NUMBA = {
+    "kernel", "entry", "summing", "fused", "generic", "implements", "compiled", "plain", "c_function", "Builtin",
+    "njit", "overload", "intrinsic", "lower_getattr_generic", "lower_setattr_generic", "lower_builtin", "type_callable",
 }  # fmt: skip
 
 FAMILIES = {"gaussian", "binomial", "poisson", "gamma"}
@@ -259,22 +259,25 @@ def module_names(house: House) -> Iterator[Breach]:
             yield source.breach(1, f"another module is called {name} ({sources[0].path}): rename one")
 
 
-def _decorators(node: FunctionNode) -> Iterator[str]:
-    for decorator in node.decorator_list:
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        yield target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+def _called(node: ast.expr) -> str:
+    """Name of what is called, also where its outcome is called again: ``implements(f, Kind)(g)``."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def type_hints(house: House) -> Iterator[Breach]:
-    """Functions have type hints, those compiled by Numba excepted."""
+    """Functions have type hints, those compiled by Numba and their plain twins excepted."""
     for source in house.python("src", "tools"):
-        kernels = [node for node in source.functions if NUMBA_DECORATORS.intersection(_decorators(node))]
+        calls = [node for node in source.nodes if isinstance(node, ast.Call) and _called(node) in NUMBA]
+        handed = {name.id for call in calls for name in call.args if isinstance(name, ast.Name)}
+        kernels = [f for f in source.functions if f.name in handed or NUMBA & set(map(_called, f.decorator_list))]
         exempt = {inner for outer in kernels for inner in ast.walk(outer)}
         for node in source.functions:
             bare = [a.arg for a in _arguments(node) if a.annotation is None and a.arg not in ("self", "cls")]
             if node.returns is None and node.name != "__init__":
                 bare.append("return")
-            if bare and node not in exempt:
+            if bare and node not in exempt and not node.name.endswith("_plain"):
                 yield source.breach(node.lineno, f"function {node.name} lacks type hints for {', '.join(bare)}")
 
 
@@ -284,12 +287,12 @@ def _arguments(node: FunctionNode) -> list[ast.arg]:
 
 
 def _signature_names(node: FunctionNode | ast.ClassDef) -> set[str]:
-    """Parameters of a function; of a class those of its ``__init__`` and its annotated fields."""
+    """Parameters of a function; of a class those of its constructor and its annotated fields."""
     if not isinstance(node, ast.ClassDef):
         return {argument.arg for argument in _arguments(node)}
     targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
     fields = {target.id for target in targets if isinstance(target, ast.Name)}
-    inits = [item for item in node.body if isinstance(item, FunctionNode) and item.name == "__init__"]
+    inits = [item for item in node.body if isinstance(item, FunctionNode) and item.name in ("__init__", "__new__")]
     return fields.union(*map(_signature_names, inits))
 
 
