@@ -43,7 +43,7 @@ from modejump.samplers.warmup.search import Finished, Search, compile_search, in
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
 # Sampling steps of each chain where nothing else is asked and every step is a move between populations.
-MOVES = 5_000
+MOVES = 2_000
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
