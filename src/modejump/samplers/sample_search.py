@@ -151,10 +151,11 @@ def sample_search(
     collected: Collected = {}
     for outcome in outcomes:
         collected |= outcome.collected
-    found = build_library(sampled.problem, collected, most=MOST_FEATURES, negligible=0.0).features
     # A covariate may be constant in the sample, and vary among all rows.
-    rare = [f for f in sampled.varying if f not in found]
-    laws = _selection(sampled, [*found, *rare[: max(MOST_FEATURES - len(found), 0)]])
+    met = set(sampled.problem.covariates())
+    rare = [f for f in sampled.varying if f not in met][: MOST_FEATURES // 4]
+    library = build_library(sampled.problem, collected, most=MOST_FEATURES - len(rare), negligible=0.0)
+    laws = _selection(sampled, [*library.features, *rare])
     spent = time.perf_counter() - begun
     result = mjmcmc(
         laws.problem, chains=chains, budget=_rest(budget, spent), seed=sampling_seed,
