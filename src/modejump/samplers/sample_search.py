@@ -253,8 +253,8 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
     moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, alphas)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
-    alive = np.flatnonzero(length > 0.0)
-    gram = moments.cross[np.ix_(alive, alive)] / length[alive, None] / length[alive]
+    alive = np.flatnonzero(length > 0.0).tolist()
+    gram = moments.cross[np.ix_(alive, alive)] / np.outer(length[alive], length[alive])
     law_of = same_by_products([features[i] for i in alive], gram)
     laws = sorted(set(law_of.values()))
     spellings = {law: tuple(f for f in law_of if law_of[f] is law) for law in laws}
