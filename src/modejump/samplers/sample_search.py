@@ -12,11 +12,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from modejump.core.random import fresh_sequence
-from modejump.data.moments import Moments, MomentsOf, OverviewOf
+from modejump.data.moments import Moments, moments_of, overview_of
 from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
 from modejump.features.nonlinear.expression import Feature, evaluate_all
@@ -103,7 +104,7 @@ def draw_sample(
         Rows to draw.
     """
     k = len(rows.covariates)
-    found = rows.reduce(OverviewOf(np.arange(k + 1), sample, seed))
+    found = rows.reduce(partial(overview_of, order=np.arange(k + 1), sample=sample, seed=seed))
     check_response(found.moments)
     assert found.sample is not None
     drawn = found.sample.rows
@@ -220,28 +221,12 @@ def _later(progress: Progress | None, first: float, last: float) -> Progress | N
     return lambda done, total, note: progress(first + (last - first) * done / total, 1.0, note)
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureColumns:
-    """From covariates and response to the columns of features and, last, the response; travels to where the rows are.
-
-    Attributes
-    ----------
-    features : tuple of Feature
-        The features.
-    names : tuple of str
-        The covariates.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
-    """
-
-    features: tuple[Feature, ...]
-    names: tuple[str, ...]
-    alphas: Mapping[Feature, np.ndarray]
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Make the columns."""
-        table = dict(zip(self.names, values[:-1], strict=True))
-        return np.vstack([*evaluate_all(self.features, table, self.alphas), values[-1]])
+def feature_columns(
+    values: np.ndarray, features: Sequence[Feature], names: Sequence[str], alphas: Mapping[Feature, np.ndarray]
+) -> np.ndarray:
+    """Columns of features and, last, the response; from the covariates of these names, and the response."""
+    table = dict(zip(names, values[:-1], strict=True))
+    return np.vstack([*evaluate_all(features, table, alphas), values[-1]])
 
 
 def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
@@ -250,7 +235,8 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
     alphas = _alphas(problem, features)
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
-    moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, alphas)), names)
+    make = partial(feature_columns, names=names, alphas=alphas)
+    moments = rows.reduce(partial(moments_of, columns=partial(make, features=features)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
     alive = np.flatnonzero(length > 0.0).tolist()
@@ -261,7 +247,7 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
     index = np.array([*(features.index(law) for law in laws), len(features)], np.int64)
     selection = problem_over(
         rows,
-        FeatureColumns(tuple(laws), names, alphas),
+        partial(make, features=laws),
         moments.chosen(index),
         Layout.of({law.text: [i] for i, law in enumerate(laws)}, ()),
         coef_prior=problem.coef_prior,
