@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from modejump.likelihoods.families import Family
 from scipy import special, stats
 
-from modejump.likelihoods.families import Family
 from modejump.posterior.prediction.mean_probability import mean_chances, mean_chances_plain, table_of
 
 LOGIT, PROBIT, CLOGLOG = (Family("binomial", link) for link in ("logit", "probit", "cloglog"))

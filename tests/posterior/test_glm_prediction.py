@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from modejump.posterior.prediction.shape import shape_rules
+from running import enumerate_models, mjmcmc
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
-from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
 from modejump.posterior import (
@@ -39,7 +40,6 @@ from modejump.posterior.prediction.grid import (
 )
 from modejump.posterior.prediction.laplace import shrinkage_rule, unpack_fit, unpack_fit_plain
 from modejump.posterior.prediction.mixture import make_tails, normal_quantiles, normal_quantiles_plain
-from modejump.posterior.prediction.shape import shape_rules
 from modejump.priors import codes
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem.problem import Problem, ProblemData

@@ -19,6 +19,7 @@ import pytest
 from conftest import Regression
 from hypothesis import given
 from hypothesis import strategies as st
+from modejump.likelihoods.gaussian.formulas import empirical_bayes_g, log_gamma_ratio, mixture_form
 from numba import njit
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
@@ -34,7 +35,6 @@ from modejump.likelihoods import (
     shrinkage_factor,
     tables,
 )
-from modejump.likelihoods.gaussian.formulas import empirical_bayes_g, log_gamma_ratio, mixture_form
 from modejump.priors import (
     AIC,
     BIC,

@@ -19,6 +19,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from modejump.runtime.joblib_executor import JoblibCrew, crew_for, pack, unpack
+from modejump.samplers.mixture import Mixture
+from modejump.samplers.populations import Populations
 from running import gmjmcmc, mjmcmc, rgmjmcmc
 
 import modejump
@@ -35,8 +37,6 @@ from modejump.runtime.executors import Crew, Pace, work_on
 from modejump.samplers.chains.mjmcmc_chain import Runner
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.populations import Populations
 from modejump.samplers.warmup.library import build_library
 from modejump.samplers.warmup.search import search_piece
 

@@ -10,6 +10,8 @@ import pytest
 import reversible_twin as rt
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modejump.samplers.mixture import Mixture
+from modejump.samplers.populations import Populations
 
 from modejump.core.errors import InputError
 from modejump.problem.feature_problem import FeatureProblem
@@ -19,8 +21,6 @@ from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.chains.mjmcmc_chain import Runner
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.populations import Populations
 
 LIBRARY = rt.library_of(["a", "b", "sin(a)", "a*b"])
 

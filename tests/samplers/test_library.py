@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import reversible_twin as rt
 from genetic_twin import inside
+from modejump.features.fresh import next_edit
 
 from modejump.core.handles import handle
 from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior
 from modejump.features import Feature
-from modejump.features.fresh import next_edit
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.complexity import ComplexityPrior

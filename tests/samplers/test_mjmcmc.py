@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twin
 from conftest import Regression
+from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
 from running import enumerate_models, mjmcmc
 from scipy.stats import norm, t
 
@@ -21,7 +22,6 @@ from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, Runner
 from modejump.samplers.diagnostics import diagnose
-from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
 from modejump.samplers.result import Result
 
 LEVEL = 1e-4

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reversible_twin as rt
+from modejump.samplers.populations import Library, Populations
 from running import rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
@@ -28,7 +29,6 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.diagnostics import diagnose, monte_carlo_error
 from modejump.samplers.gmjmcmc import STEPS, feature_problem
-from modejump.samplers.populations import Library, Populations
 from modejump.samplers.result import Result
 
 F = Feature.parse

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from modejump.likelihoods.families import LINKS
 from scipy.optimize import brentq
 from scipy.special import digamma, expit, log_expit, log_ndtr, ndtr
 from scipy.stats import gamma, norm, poisson
@@ -19,7 +20,6 @@ from scipy.stats import gamma, norm, poisson
 from modejump.features import Feature, evaluate
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import OwnLikelihood
-from modejump.likelihoods.families import LINKS
 
 Table = Mapping[str, np.ndarray]
 # Steps of Newton's method, which ends where one no longer changes the estimate.
