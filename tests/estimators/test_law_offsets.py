@@ -15,7 +15,7 @@ from modejump.cli import main
 from modejump.posterior.posterior import Posterior
 from modejump.priors.plain import log_model_prior
 from modejump.problem.fingerprint import fingerprints
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 
 ROWS = 120
 BUDGET = Budget(warmup=600, steps=600)

@@ -13,19 +13,20 @@ import mutants
 import numpy as np
 import pytest
 import twin
-from numba import njit
 from scipy.stats import chi2
 
+from modejump.core.compilation import entry
 from modejump.core.random import alias_table, new_stream
 from modejump.kernels import chain as chain_kernels
-from modejump.kernels.chain import draw_kernel, step
+from modejump.kernels.chain import count_step
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
 from modejump.likelihoods import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem
-from modejump.samplers.chains.mjmcmc_chain import new_chain
-from modejump.samplers.mixture import Mixture
+from modejump.samplers.chains.mjmcmc_chain import chain_of
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import first_moves
 
 LEVEL = 1e-4
 CAUGHT = 1e-8
@@ -34,13 +35,13 @@ STEPS = 3
 LEAST_EXPECTED = 5.0
 
 
-@njit(nogil=True, error_model="numpy")
+@entry
 def replicate(data, ch, moves, steps, starts, models, ends):
     """From each start so many steps of the mixture, then the end."""
     for r in range(len(starts)):
         set_model(data, ch.state, ch.work, ch.store, models[starts[r]])
         for _ in range(steps):
-            step(draw_kernel(moves, ch.rng), data, ch, moves)
+            count_step(data, ch, moves)
         ends[r] = np.int64(ch.state.words[0])
 
 
@@ -63,7 +64,7 @@ class Experiment:
     def ends(self, moves: Moves, steps: int, replications: int) -> tuple[np.ndarray, np.ndarray]:
         """Start and end of each replication, as rows of the exact posterior."""
         starts = self.starts(replications)
-        chain = new_chain(self.problem, new_stream(np.random.SeedSequence(self.seed)), 4096)
+        chain = chain_of(self.problem, new_stream(np.random.SeedSequence(self.seed)), 4096)
         ends = np.empty(replications, np.int64)
         replicate(self.problem.data, chain, moves, steps, starts, self.exact.members, ends)
         return starts, self.rows(ends)
@@ -106,7 +107,7 @@ def symmetry(starts: np.ndarray, ends: np.ndarray, count: int) -> tuple[float, i
 def moves_of(problem: Problem, weights: dict[str, float], **settings: object) -> Moves:
     """A mixture with uneven flip weights, as warm-up leaves them."""
     options = {"rho": 0.2, "search": 5, "jump_max": 3, **settings}
-    moves = Mixture(weights=weights, **options).compile(problem)  # type: ignore[arg-type]
+    moves = first_moves(Sampler(kernels=weights, **options), problem)  # type: ignore[arg-type]
     threshold, alias = alias_table(np.linspace(0.2, 1.0, problem.n_terms) ** 2)
     return moves._replace(threshold=threshold, alias=alias)
 
@@ -224,7 +225,7 @@ def test_jumps_leave_the_posterior_at_any_setting(case: str, kernel: str, rho: f
 @pytest.mark.parametrize("case", MIXTURE_PROBLEMS)
 def test_default_mixture_leaves_the_posterior(case: str) -> None:
     experiment = Experiment.of(MIXTURE_PROBLEMS[case](), seed=500)
-    _, ends = experiment.ends(Mixture().compile(experiment.problem), 20, 1_000_000)
+    _, ends = experiment.ends(first_moves(Sampler(), experiment.problem), 20, 1_000_000)
     assert stationarity(experiment.exact, ends) > LEVEL
 
 
@@ -246,7 +247,7 @@ def ends_of(one_replicator: Callable[..., None], experiment: Experiment, mutant:
     """Ends of all replications with the kernel that a mutant breaks, in this version of it."""
     problem = experiment.problem
     moves = uneven_partners(moves_of(problem, EVERYTHING, delayed=mutant.delayed, rho=0.3))
-    chain = new_chain(problem, new_stream(np.random.SeedSequence(experiment.seed)), 4096)
+    chain = chain_of(problem, new_stream(np.random.SeedSequence(experiment.seed)), 4096)
     ends = np.empty(REPLICATIONS, np.int64)
     one_replicator(
         problem.data, chain, moves, KERNELS.index(mutant.kernel), STEPS,
@@ -266,7 +267,7 @@ def is_jump(mutant: mutants.Mutant) -> bool:
 @pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: mutant.what)
 def test_a_broken_kernel_is_caught(mutant: mutants.Mutant) -> None:
     experiment = mutant_experiment()
-    broken = mutants.replicator(mutants.load(mutant)["chain"], is_jump(mutant))
+    broken = mutants.replicator(mutants.load(mutant)["kernels.chain"], is_jump(mutant))
     assert stationarity(experiment.exact, ends_of(broken, experiment, mutant)) < CAUGHT
 
 

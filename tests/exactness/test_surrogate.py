@@ -8,10 +8,12 @@ import mutants
 import numpy as np
 import pytest
 import twin
+from running import enumerate_models, mjmcmc
+
+from modejump.samplers.mixture import Mixture
 from numba import njit
 from test_exactness import EVERYTHING, Experiment, moves_of, stationarity
 from test_family_exactness import CAUGHT, LEVEL, selection
-from running import enumerate_models, mjmcmc
 
 from modejump import InputError
 from modejump.core.random import new_stream
@@ -24,7 +26,6 @@ from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import new_chain
-from modejump.samplers.mixture import Mixture
 from modejump.samplers.warmup.surrogate import worth_it
 
 FAMILIES = ("binomial, logit", "poisson, log", "gamma, log")

@@ -14,7 +14,7 @@ import twin
 from running import enumerate_models, mjmcmc
 
 from modejump.core.threads import ThreadPool
-from modejump.kernels.store import COUNT, ModelStore, bytes_per_model
+from modejump.kernels.store import ModelStore, bytes_per_model
 from modejump.problem.problem import Problem
 from modejump.samplers import mjmcmc as mjmcmc_module
 from modejump.samplers import result as result_module

@@ -22,7 +22,7 @@ from modejump import (
     transforms,
 )
 from modejump.cli import main
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 
 ROWS = 24
 COUNTS = np.arange(ROWS, dtype=float) % 5

@@ -31,7 +31,7 @@ from modejump.priors import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import diagnose
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 
 LEVEL = 1e-4
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plot_mixed_model.py"

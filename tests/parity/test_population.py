@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import genetic_twin as twin
+import feature_twin as twin
 import numpy as np
 import pytest
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
-from modejump.kernels.populations.archive import BAR, BEST, DISTINCT, EVALUATED, KEPT
 from modejump.kernels.populations.population import DEPENDENCE_TOLERANCE
 from modejump.priors import COEF_PRIORS
 from modejump.priors.coefficients import KnownVariance
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
-from modejump.samplers.chains import genetic_chain as genetic
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
+from modejump.samplers.chains import genetic_chain
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.gmjmcmc import feature_problem
 
 NAMES = ("x", "y", "z", "w")
 FUNCTIONS = ("sin", "troot", "p0", "hs")
@@ -50,7 +48,7 @@ def chain_of(problem: FeatureProblem, seed: int = 0, **options: Any) -> GeneticC
 
 def scratch(chain: GeneticChain, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
     """Gram matrix, correlations and prior weights of a population from its features' texts."""
-    problem, places = chain.problem, chain.population.feature
+    problem, places = chain.problem, chain.arrays.population.feature
     s = len(places)
     table = dict(zip(NAMES, problem.x))
     base = np.ones((len(y), 1)) if problem.basis.shape[0] else np.zeros((len(y), 0))
@@ -78,15 +76,14 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
     rng = np.random.default_rng(3)
     x, y = data(rng)
     chain = chain_of(problem_of(x, y, Space(size=10, population=10), **options))
-    recipe = twin.random_recipe(rng, NAMES, FUNCTIONS, 400, projections=0.0, most=6)
-    ids = recipe.into(chain.arena)
-    problem, pop = chain.problem, chain.population
+    ids = twin.random_recipe(rng, chain.language, 400, projections=0.0, most=6).into(chain.table)  # type: ignore[arg-type]
+    problem, pop, given = chain.problem, chain.arrays.population, chain.arrays.data
     table = dict(zip(NAMES, problem.x))
     reasons = dict.fromkeys(("admitted", "unfit", "dependent"), 0)
     for round_ in range(60):
         full = [p for p in range(10) if pop.feature[p] >= 0]
         leave = [p for p in full if rng.random() < 0.4]
-        twin.vacate_some(chain.data, pop, np.array(leave, np.int64))
+        twin.vacate_some(chain.arrays, np.array(leave, np.int64))
         for place in range(10):
             if pop.feature[place] >= 0:
                 continue
@@ -96,7 +93,7 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
             column = twin.standardised(evaluate(chain.feature(f), table), problem.basis, problem.root_weight)
             others = list(scratch(chain, y)[3].values())
             share = None if column is None else twin.own_share(column, others)
-            admitted = twin.admit_one(chain.data, chain.arena, chain.pool, pop, place, f)
+            admitted = twin.admit_one(chain.arrays, place, f)
             if share is None:
                 reasons["unfit"] += 1
                 assert not admitted
@@ -109,28 +106,20 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
         if round_ % 6 == 0:
             gram, corr, weight, _ = scratch(chain, y)
             # Inner products of unit vectors of n rows.
-            np.testing.assert_allclose(chain.data.gram, gram, atol=1e-12)
-            np.testing.assert_allclose(chain.data.corr, corr, atol=1e-12)
-            np.testing.assert_allclose(chain.data.prior.log_weight, weight, rtol=1e-13)
+            np.testing.assert_allclose(given.gram, gram, atol=1e-12)
+            np.testing.assert_allclose(given.corr, corr, atol=1e-12)
+            np.testing.assert_allclose(given.prior.log_weight, weight, rtol=1e-13)
             present = pop.feature >= 0
-            np.testing.assert_array_equal(chain.data.zobrist[present], chain.arena.key[pop.feature[present]])
-            assert pop.num[0] == present.sum()
+            np.testing.assert_array_equal(given.zobrist[present], chain.table.key[pop.feature[present]])
+            assert pop.scalars["factored"] == present.sum()
     assert reasons["admitted"] > 100 and reasons["unfit"] > 3, reasons
 
 
 def admits(x: np.ndarray, y: np.ndarray, texts: list[str], **options: Any) -> list[bool]:
     """Which of the features are admitted, one after another."""
     chain = chain_of(problem_of(x, y, Space(), **options))
-    recipe = twin.Recipe(NAMES, FUNCTIONS)
-    for text in texts:
-        recipe.features.append(Feature.parse(text))
-    ids = twin.shuffled(recipe, np.random.default_rng(4))
-    built = ids.into(chain.arena)
-    where = dict(zip(ids.features, built))
-    return [
-        bool(twin.admit_one(chain.data, chain.arena, chain.pool, chain.population, place, where[f]))
-        for place, f in enumerate(recipe.features)
-    ]
+    numbers = chain.numbers([Feature.parse(text) for text in texts])
+    return [bool(twin.admit_one(chain.arrays, place, f)) for place, f in enumerate(numbers)]
 
 
 def test_linear_combinations_are_refused_and_others_admitted() -> None:
@@ -211,7 +200,7 @@ def test_archived_models_with_projections_equal_least_squares(options: dict[str,
     models = {m: v for m, v in chain.collected.items() if any(map(_holds_projection, m))}
     models = dict([*models.items()][:200])
     assert any(f.kind != "projection" and _holds_projection(f) for model in models for f in model)
-    assert agreeing(problem, y, models, alphas=chain.alphas, weights=options.get("weights")) > 50
+    assert agreeing(problem, y, models, constants=chain.constants, weights=options.get("weights")) > 50
 
 
 def _holds_projection(feature: Feature) -> bool:
@@ -227,20 +216,20 @@ def test_distinct_models_are_counted_and_kept_once() -> None:
     for populations in range(1, 60):
         chain.run_to(populations)
         stored = {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
-        evaluated += int(chain.chain.store.num[0])
+        evaluated += int(chain.arrays.chain.store.scalars["count"])
         again += len(stored.keys() & met.keys())
         for model, value in stored.items():
             # One model has one value, whichever population and place its features are in.
             assert abs(met.setdefault(model, value) - value) < 1e-8
-        assert chain.archive.scalars["distinct"] == len(met)
+        assert chain.arrays.archive.scalars["distinct"] == len(met)
     assert again > 500
-    assert chain.archive.scalars["evaluated"] == evaluated
+    assert chain.arrays.archive.scalars["evaluated"] == evaluated
     kept = twin.kept_models(chain)
-    assert len(kept) == chain.archive.scalars["kept"]
+    assert len(kept) == chain.arrays.archive.scalars["kept"]
     best = max(met.values())
-    assert chain.archive.scalars["best"] == best
+    assert chain.arrays.archive.scalars["best"] == best
     # All models that are not negligible are kept: the bar lies 40 below the best.
-    assert chain.archive.scalars["bar"] == best - 40.0
+    assert chain.arrays.archive.scalars["bar"] == best - 40.0
     assert {m for m, v in met.items() if v > best - 39.9} <= kept.keys()
     assert all(abs(kept[m] - met[m]) < 1e-12 for m in kept)
 
@@ -249,9 +238,9 @@ def test_distinct_counting_stops_quietly_where_its_table_is_full() -> None:
     x, y = data(np.random.default_rng(10))
     chain = chain_of(problem_of(x, y, Space(size=5, population=10)), distinct=64)
     chain.run_to(40)
-    room = len(chain.archive.seen)
-    assert chain.archive.scalars["distinct"] == 3 * room // 4 + 1
-    assert chain.archive.scalars["kept"] > room
+    room = len(chain.arrays.archive.seen)
+    assert chain.arrays.archive.scalars["distinct"] == 3 * room // 4 + 1
+    assert chain.arrays.archive.scalars["kept"] > room
 
 
 @pytest.mark.parametrize("capacity", [16, 100])
@@ -264,7 +253,7 @@ def test_thinning_keeps_the_best(capacity: int) -> None:
     everything = sorted(twin.kept_models(large).items(), key=lambda item: -item[1])
     kept = twin.kept_models(small)
     assert 0 < len(kept) < capacity < len(everything)
-    bar = small.archive.scalars["bar"]
+    bar = small.arrays.archive.scalars["bar"]
     assert kept == {model: value for model, value in everything if value > bar}
     assert everything[0][0] in kept
 
@@ -272,21 +261,21 @@ def test_thinning_keeps_the_best(capacity: int) -> None:
 def test_a_renewed_table_keeps_count_best_and_results(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = data(np.random.default_rng(12))
     problem = problem_of(x, y, Space(size=4, population=10))
-    monkeypatch.setattr(genetic, "ARENA_FEATURES", 150)
+    monkeypatch.setattr(genetic_chain, "FEATURES", 150)
     chain = chain_of(problem)
     met: dict[frozenset[Feature], float] = {}
     tables = 1
-    arena = chain.arena
+    table = chain.table
     for populations in range(1, 80):
         chain.run_to(populations)
-        tables += chain.arena is not arena
-        arena = chain.arena
+        tables += chain.table is not table
+        table = chain.table
         met |= {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
     chain.collect()
     assert tables > 3
-    assert chain.archive.scalars["distinct"] == len(met)
+    assert chain.arrays.archive.scalars["distinct"] == len(met)
     best = max(met.values())
-    assert abs(chain.archive.scalars["best"] - best) < 1e-9
+    assert abs(chain.arrays.archive.scalars["best"] - best) < 1e-9
     assert abs(max(chain.collected.values()) - best) < 1e-9
     assert agreeing(problem, y, chain.collected) > 10
     assert {m for m, v in met.items() if v > best - 8.0} <= chain.collected.keys()

@@ -34,7 +34,7 @@ from modejump.runtime.checkpoints import Checkpoint
 from modejump.runtime.executors import Crew, Pace, work_on
 from modejump.samplers.chains.mjmcmc_chain import Runner
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.populations import Populations
 from modejump.samplers.warmup.library import build_library

@@ -18,7 +18,7 @@ from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.chains.mjmcmc_chain import Runner
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.mixture import Mixture
 from modejump.samplers.populations import Populations
 

@@ -12,7 +12,7 @@ from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.transforms import transforms
 from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.warmup.score_search import _checked, _Pool, ascend, can_ascend, score_gains
 
 

@@ -27,7 +27,8 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import genetic_chain as genetic
 from modejump.samplers.chains.genetic_chain import COLUMN_BYTES, GeneticChain
-from modejump.samplers.gmjmcmc import STEPS, feature_problem
+from modejump.samplers.gmjmcmc import STEPS
+from modejump.problem.feature_problem import feature_problem
 
 NAMES = ("x1", "x2", "x3", "x4")
 F = Feature.parse

@@ -19,7 +19,7 @@ from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, FeatureTable
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.laws import Collected
 from modejump.samplers.warmup.library import NEGLIGIBLE, best_models, build_library, edit_scores, log_importance
 

@@ -27,7 +27,8 @@ from modejump.samplers import rgmjmcmc as module
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.diagnostics import diagnose, monte_carlo_error
-from modejump.samplers.gmjmcmc import STEPS, feature_problem
+from modejump.samplers.gmjmcmc import STEPS
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.populations import Library, Populations
 from modejump.samplers.result import Result
 

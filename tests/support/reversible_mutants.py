@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import feature_experiments
 import mutants
 import numpy as np
-import reversible_twin as twin
 
+from modejump.core.compilation import Entry
 from modejump.core.random import alias_table
-from modejump.kernels.populations.fresh_features import LEFT
 from modejump.kernels.populations.moves import NONE, ZERO_REVERSE
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.populations import Populations
+from modejump.samplers.settings import Sampler
 
-# How the two switches are read: by functions that know the guests, and by those that know the moves' settings.
-GUESTS, BETWEEN = f"guests.num[{LEFT}]", f"between.tried[{NONE}, {ZERO_REVERSE}]"
-_SEND_AWAY = "    send_away(data, ch, pop, guests, archive, between.also)\n"
+# How the two switches are read: by functions that know the chain, and by those that know the moves' settings alone.
+CHAIN, BETWEEN = "fc.fresh.left", f"between.tried[{NONE}, {ZERO_REVERSE}]"
+_MOVES, _FRESH = "kernels.populations.moves", "kernels.populations.fresh_features"
+_DROP = "    drop_fresh(fc, between.also)\n"
+_LIBRARY_FACTOR = "(_library_size(fresh, st) - _library_size(fresh, forward)) * np.log(between.include)"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Change:
     module: str
     old: str
     new: str
-    switch: str = GUESTS
+    switch: str = CHAIN
     statement: bool = False
 
     def text(self, number: int) -> str:
@@ -55,16 +57,16 @@ class Mutant:
 
 
 def _moves(old: str, new: str, **options: Any) -> Change:
-    return Change("population_moves", old, new, **options)
+    return Change(_MOVES, old, new, **options)
 
 
 def uneven_places(chain: ReversibleChain) -> None:
-    """Flips that prefer the first place for a guest, so that it matters who came first."""
-    weight = np.ones(len(chain.population.feature))
+    """Flips that prefer the first place for a fresh feature, so that it matters which came first."""
+    weight = np.ones(len(chain.arrays.population.feature))
     weight[chain.first :] = 0.01
     weight[chain.first] = 100.0
     threshold, alias = alias_table(weight)
-    chain.moves = chain.moves._replace(threshold=threshold, alias=alias)
+    chain.replace(moves=chain.arrays.moves._replace(threshold=threshold, alias=alias))
 
 
 MUTANTS = (
@@ -92,83 +94,82 @@ MUTANTS = (
     ),
     Mutant(
         "a way back that knows the model it came from",
-        (_moves("range(guests.first)", "range(len(features))"),),
+        (_moves("range(fc.fresh.first)", "range(len(features))"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "a way back that knows the last population",
-        (_moves("range(guests.first)", "range(len(features))"), _moves(_SEND_AWAY, "", statement=True)),
+        (_moves("range(fc.fresh.first)", "range(len(features))"), _moves(_DROP, "", statement=True)),
         ("literal", "delayed", "small"),
     ),
     Mutant(
-        "the target with the guests' boosts",
-        (_moves("plain_value(guests, forward) - plain_value(guests, st)",
-                "forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR]"),),
+        "the target with the boosts of fresh features",
+        (_moves("own_log_posterior(fresh, forward) - own_log_posterior(fresh, st)",
+                "forward.log_posterior - st.log_posterior"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "coupled without the library's factor",
-        (_moves("(_library_size(guests, st) - _library_size(guests, forward)) * np.log(between.include)", "0.0"),),
+        (_moves(_LIBRARY_FACTOR, "0.0"),),
         ("coupled",),
     ),
     Mutant(
         "coupled with the library's factor upside down",
-        (_moves("(_library_size(guests, st) - _library_size(guests, forward)) * np.log(between.include)",
-                "(_library_size(guests, forward) - _library_size(guests, st)) * np.log(between.include)"),),
+        (_moves(_LIBRARY_FACTOR, f"-{_LIBRARY_FACTOR}"),),
         ("coupled",),
     ),
     Mutant(
-        "coupled without the guests' factors",
-        (_moves("forward.val[LOG_POSTERIOR] - st.val[LOG_POSTERIOR] + log_factor",
-                "plain_value(guests, forward) - plain_value(guests, st) + log_factor"),),
+        "coupled without the factors of fresh features",
+        (_moves("forward.log_posterior - st.log_posterior + log_factor",
+                "own_log_posterior(fresh, forward) - own_log_posterior(fresh, st) + log_factor"),),
         ("coupled",),
     ),
     Mutant(
         "edits without their ratio",
-        (_moves("np.log(back / edit_probability(ar, space, f, g))", "0.0"),),
+        (_moves("np.log(back / edit_probability(fc.space, fc.table, f, g))", "0.0"),),
         ("edit",),
     ),
     Mutant(
-        "edits with the guests' boosts",
-        (_moves("value - st.val[LOG_POSTERIOR] - boosts", "value - st.val[LOG_POSTERIOR]"),),
+        "edits with the boosts of fresh features",
+        (_moves("value - st.log_posterior - boosts", "value - st.log_posterior"),),
         ("edit",),
     ),
     Mutant(
         "recalled models without their weights",
-        (_moves("recalled.log_weight[old] - recalled.log_weight[new]", "0.0", switch=BETWEEN),),
+        (_moves("recalled.log_weight[old] - recalled.log_weight[new]", "0.0"),),
         ("recall",),
     ),
     Mutant(
-        "guests without their boost in a population",
-        (Change("guests", "-log_rho(ar, guests, space, f)", "0.0"),),
+        "fresh features without their boost",
+        (Change(_FRESH, "-log_rho(fc, f)", "0.0"),),
         ("none",),
     ),
     Mutant(
         "boosts of the rate alone",
-        (Change("guests", "-log_rho(ar, guests, space, f)", "-np.log(guests.rate)"),),
+        (Change(_FRESH, "-log_rho(fc, f)", "-np.log(fc.fresh.rate)"),),
         ("none",),
     ),
     Mutant(
-        "guests that stay from the last population",
-        (Change("guests", "not st.member[place] and not also[place]",
-                "not st.member[place] and not also[place] and (place & 1) == 0"),),
+        "fresh features that stay from the last population",
+        (Change(_FRESH, "not member[place] and not also[place]",
+                "not member[place] and not also[place] and (place & 1) == 0"),),
         ("none", "mixture"),
     ),
-    Mutant("places of guests that are not alike", (), ("none",), prepare=uneven_places),
+    Mutant("places that are not alike", (), ("none",), prepare=uneven_places),
 )  # fmt: skip
 # The build without a mutant, to show that nothing else in it is broken.
 UNBROKEN = Mutant("nothing", (), ("none", "literal", "delayed", "small", "coupled", "edit", "recall", "mixture"))
 
 
 @cache
-def broken_driver() -> Callable[..., None]:
+def broken_driver() -> Entry:
     """A driver of the kernels with every mutant in them."""
     changes: dict[str, list[tuple[str, str]]] = {}
     for number, mutant in enumerate(MUTANTS, start=1):
         for change in mutant.changes:
             changes.setdefault(change.module, []).append((change.old, change.text(number)))
     fresh = mutants.load_changed("mutants", changes)
-    return twin.driver(fresh["reversible"], fresh["population_moves"], fresh["guests"])
+    return feature_experiments.driver(fresh["kernels.populations.reversible"], fresh[_MOVES], fresh[_FRESH])
 
 
 def switch(mutant: Mutant) -> Callable[[ReversibleChain], None]:
@@ -176,13 +177,13 @@ def switch(mutant: Mutant) -> Callable[[ReversibleChain], None]:
     number = MUTANTS.index(mutant) + 1 if mutant in MUTANTS else 0
 
     def turn_on(chain: ReversibleChain) -> None:
-        chain.guests.num[LEFT] = chain.between.tried[NONE, ZERO_REVERSE] = number
+        chain.arrays.fresh.scalars["left"] = chain.arrays.between.tried[NONE, ZERO_REVERSE] = number
         if mutant.prepare is not None:
             mutant.prepare(chain)
 
     return turn_on
 
 
-def settings_of(mutant: Mutant) -> Populations:
+def settings_of(mutant: Mutant) -> Sampler:
     """Settings under which mutants show: a large rho, few steps, and populations of uneven size."""
-    return Populations(**{"steps": 5, "generated": 6, "search": 4, "rho": 0.3, **mutant.settings})
+    return Sampler(**{"population_steps": 5, "generated": 6, "search": 4, "population_rho": 0.3, **mutant.settings})

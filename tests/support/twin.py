@@ -29,12 +29,23 @@ from modejump.kernels.moves import (
     SWAP,
     Moves,
 )
+from modejump.kernels.store import ModelStore
 from modejump.likelihoods.gaussian import plain as plain_likelihoods
 from modejump.priors import plain as plain_priors
 from modejump.problem.problem import Problem, standardised_block
 
 WORD = (1 << 64) - 1
+# Two ways to one log posterior agree to this, or to the rounding of a large value.
+ACCURACY = 1e-9
 NEG_INF = -math.inf
+
+
+def close(a: np.ndarray | float, b: np.ndarray | float, accuracy: float = ACCURACY) -> np.ndarray:
+    """Equal infinities, or values within the accuracy."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= accuracy * np.maximum(1.0, np.abs(b) * 1e-3)
+    return np.asarray((a == b) | near)
 
 
 # --- random numbers -------------------------------------------------------------------------------------------
@@ -415,10 +426,10 @@ def run(target: Target, moves: Moves, state: Sequence[int], steps: int, start: n
     return path
 
 
-# --- scout and traversal --------------------------------------------------------------------------------------
+# --- best-first search and traversal -----------------------------------------------------------------------------
 
 
-def scout(target: Target, wanted: int) -> list[int]:
+def best_first(target: Target, wanted: int) -> list[int]:
     """Models in the order in which best-first expansion meets them."""
     target.value(0)
     frontier = [(-target.known[0], 0)]
@@ -432,6 +443,14 @@ def scout(target: Target, wanted: int) -> list[int]:
             if target.value(other) > NEG_INF and new:
                 heapq.heappush(frontier, (-target.known[other], other))
     return list(target.known)
+
+
+def as_dict(store: ModelStore) -> dict[int, tuple[float, int]]:
+    """The models of a store, each with its log posterior and its visits."""
+    return {
+        mask_of(store.words[e]): (float(store.log_posterior[e]), int(store.visits[e]))
+        for e in range(int(store.scalars["count"]))
+    }
 
 
 def merge(parts: Sequence[Mapping[int, tuple[float, int]]]) -> list[tuple[int, float, int, int, int]]:
@@ -520,3 +539,10 @@ def with_duplicate(seed: int, rows: int = 40, **options: object) -> Problem:
     x[:, 3] = x[:, 1] - 2.0 * x[:, 2]
     x[:, 4] = x[:, 0]
     return Problem.build(x, y, **options)  # type: ignore[arg-type]
+
+
+def large_models(seed: int, rows: int = 160) -> Problem:
+    """Seventy terms, of which forty-five matter: models outgrow the first workspace."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 70))
+    return Problem.build(x, x[:, :45].sum(axis=1) + rng.normal(size=rows), model_prior="uniform")

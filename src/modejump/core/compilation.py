@@ -12,14 +12,16 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from numba import njit
 from numba.core import event, types
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.ccallback import CFunc
 from numba.extending import models, overload, register_model, typeof_impl
 
 from modejump.core.errors import ModejumpWarning
@@ -49,15 +51,13 @@ class Entry:
     ----------
     function : callable
         What to compile.
+    keep : bool
+        Whether its code is kept on disk.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, keep: bool = True) -> None:
         self.compiled: Any = _compiled(**_PLAIN, **ENTRY_OPTIONS)(function)
-        try:
-            self.compiled._cache = _PackageCache(function)
-        except RuntimeError:
-            _say_uncached()
-            self.compiled._cache = NullCache()
+        self.compiled._cache = _cache_of(function) if keep else NullCache()
         self.py_func = function
         # For kernels that call it.
         self._numba_type_ = self.compiled._numba_type_
@@ -71,13 +71,43 @@ class Entry:
 entry = Entry
 
 
+def c_function(function: Callable[..., Any], name: str, **names: Any) -> Any:
+    """A C function ``void f(double *, int64)`` for compiled code to call by its ``address``, kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        Its body, a function of a column and its length.
+    name : str
+        What it is called: its place on disk.
+    **names : object
+        Global names of the body, such as the kernels that it calls.
+    """
+    body = FunctionType(function.__code__, function.__globals__ | names, name)
+    body.__module__, body.__qualname__ = function.__module__, name
+    column: Any = types.CPointer(types.float64)
+    made = CFunc(body, ((column, types.int64), types.void), {}, {"nopython": True, "error_model": "numpy"})
+    with suppress(RuntimeError):
+        made._cache = _PackageCache(body)
+    made.compile()
+    return made
+
+
+def _cache_of(function: Callable[..., Any]) -> Any:
+    try:
+        return _PackageCache(function)
+    except RuntimeError:
+        _say_uncached()
+        return NullCache()
+
+
 @cache
 def _say_uncached() -> None:
     warnings.warn(
         "compiled code cannot be kept on disk, because neither the package's folder nor the user's cache folder can be "
         "written to, so every process compiles anew; set NUMBA_CACHE_DIR to a folder that can.",
         ModejumpWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

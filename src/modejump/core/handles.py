@@ -137,7 +137,7 @@ def _lower_field(context, builder, kind, value, name):
     address = cgutils.gep_inbounds(builder, value, 0, index)
     if isinstance(field, types.BaseNamedTuple):
         return address
-    if isinstance(field, types.Array) and field.layout == "C":
+    if isinstance(field, types.Array) and field.layout == "C" and field.ndim > 0:
         return _load_array(context, builder, field, address)
     return context.data_model_manager[field].load_from_data_pointer(builder, address)
 
@@ -158,10 +158,10 @@ def _load_array(context: Any, builder: Any, field: Any, address: Any) -> Any:
     array.data, array.itemsize = load("data"), step
     array.meminfo = cgutils.get_null_value(array.meminfo.type)
     array.parent = cgutils.get_null_value(array.parent.type)
-    count, strides = context.get_constant(types.intp, 1), []
-    for length in reversed(shape):
-        strides.insert(0, step)
-        step, count = builder.mul(step, length), builder.mul(count, length)
+    count, strides = shape[-1], [step]
+    for length in reversed(shape[:-1]):
+        strides.insert(0, builder.mul(strides[0], shape[len(shape) - len(strides)]))
+        count = builder.mul(count, length)
     array.nitems = count
     array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
     return array._getvalue()

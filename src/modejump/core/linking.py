@@ -16,6 +16,9 @@ from typing import Any
 KERNEL_OPTIONS: dict[str, Any] = {}
 ENTRY_OPTIONS: dict[str, Any] = {}
 
+# How Numba names a function that it will know later, in this process alone.
+_UNRESOLVED = ".numba.unresolved$"
+
 try:
     from numba import njit
     from numba.core.codegen import JITCodeLibrary
@@ -45,6 +48,8 @@ try:
             manager, builder = self._codegen._module_pass_manager()
             with self._recorded_timings.record("Module passes (full optimization)", builder):
                 manager.run(self._final_module, builder)
+            if any(function.name.startswith(_UNRESOLVED) for function in self._final_module.functions):
+                raise NotImplementedError("functions that call each other in a circle cannot be kept on disk")
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class _EntryLowering(NativeLowering):

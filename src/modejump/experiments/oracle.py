@@ -13,8 +13,8 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.core.handles import Handle
-from modejump.experiments.spaces import FeatureColumns, enumerate_features, feature_columns, law_of_each
-from modejump.features.nonlinear.expression import Feature
+from modejump.experiments.spaces import FeatureColumns, feature_columns, law_of_each
+from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import log_marginal_of
@@ -34,24 +34,24 @@ class ExactPosterior:
 
     Attributes
     ----------
-    features : tuple of Feature
+    features : tuple of features
         The features that a model can have: their columns are finite and not constant.
     models : tuple of tuples of int
         The models as places in ``features``, best first.
     log_posterior : ndarray of shape (models,)
         ``log p(M) + log p(y|M) - log p(y|base)`` with p(M) up to a constant, so that the empty model has 0; -inf
         for rank-deficient models, those without residual degrees of freedom, and those without an estimate.
-    law_of : tuple of Feature
+    law_of : tuple of features
         For each feature the simplest one with the same column up to sign and scale, and level beside an intercept.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
+    constants : mapping of features to ndarray
+        Constants inside features.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[Expression, ...]
     models: Models
     log_posterior: np.ndarray
-    law_of: tuple[Feature, ...]
-    alphas: Mapping[Feature, np.ndarray]
+    law_of: tuple[Expression, ...]
+    constants: Mapping[Expression, np.ndarray]
 
     @cached_property
     def log_evidence(self) -> float:
@@ -63,7 +63,7 @@ class ExactPosterior:
         """Posterior probability of each model."""
         return np.exp(self.log_posterior - self.log_evidence)
 
-    def inclusion(self, *, laws: bool = False) -> dict[Feature, float]:
+    def inclusion(self, *, laws: bool = False) -> dict[Expression, float]:
         """Posterior probability that a model has a feature, most probable first.
 
         Parameters
@@ -87,7 +87,7 @@ class ExactPosterior:
     def table(self) -> pd.DataFrame:
         """Laws, most probable first: ``probability``, ``complexity``, and ``aliases``, their other spellings."""
         value = self.inclusion(laws=True)
-        aliases: dict[Feature, list[str]] = {law: [] for law in value}
+        aliases: dict[Expression, list[str]] = {law: [] for law in value}
         for feature, law in sorted(zip(self.features, self.law_of, strict=True)):
             if feature is not law:
                 aliases[law].append(feature.text)
@@ -103,10 +103,10 @@ class ExactPosterior:
 
 def exact_posterior(
     problem: FeatureProblem,
-    features: Iterable[Feature],
+    features: Iterable[Expression],
     *,
     size: int,
-    alphas: Mapping[Feature, np.ndarray] | None = None,
+    constants: Mapping[Expression, np.ndarray] | None = None,
 ) -> ExactPosterior:
     """Evaluate every model of at most so many of the features.
 
@@ -114,25 +114,24 @@ def exact_posterior(
     ----------
     problem : FeatureProblem
         Data, space and priors.
-    features : iterable of Feature
-        Features of the problem's space, such as :func:`enumerate_features` gives; those whose column is constant or
+    features : iterable of features
+        Features of the problem's space, such as its language enumerates; those whose column is constant or
         not finite are dropped.
     size : int
         Largest number of features in a model, at most that of the space.
-    alphas : mapping of Feature to ndarray, optional
-        Coefficients inside projections that a search has found. Those of the kinds "ml" and "ones" need not be given.
+    constants : mapping of features to ndarray, optional
+        Constants inside features that a search has found, where the language cannot find them itself.
 
     Examples
     --------
     >>> from modejump.features.nonlinear.space import Space
     >>> from modejump.features.nonlinear.transforms import transforms
-    >>> from modejump.samplers.gmjmcmc import feature_problem
+    >>> from modejump.problem.feature_problem import feature_problem
     >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (60, 2))
     >>> problem = feature_problem(
     ...     x, x[:, 0] * np.sin(x[:, 1]), ["a", "b"], transforms=[transforms["sin"]], space=Space()
     ... )
-    >>> features = enumerate_features(problem.names, problem.transforms, problem.space, complexity=3)
-    >>> exact = exact_posterior(problem, features, size=2)
+    >>> exact = exact_posterior(problem, problem.language.enumerate(3), size=2)
     >>> len(exact.models)
     211
     >>> exact.table().round(3)["probability"].head(1)
@@ -140,10 +139,10 @@ def exact_posterior(
     a*sin(b)    1.0
     Name: probability, dtype: float64
     """
-    most = problem.space.size
+    most = problem.size
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 0 <= size <= most:
         raise InputError(f"size is {size!r}; models of the space have from 0 to {most} features.")
-    columns = feature_columns(problem, features, alphas)
+    columns = feature_columns(problem, features, constants)
     k = len(columns.features)
     count = sum(math.comb(k, s) for s in range(size + 1))
     if count > MOST_MODELS:
@@ -176,11 +175,10 @@ def exact_singles_and_pairs(
     for name, number in (("top", top), ("beside", beside)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
             raise InputError(f"{name} is {number!r}; give a whole number of at least 0.")
-    features = enumerate_features(problem.names, problem.transforms, problem.space, complexity=complexity)
-    columns = feature_columns(problem, features)
+    columns = feature_columns(problem, problem.language.enumerate(complexity))
     places = np.arange(len(columns.features))
     groups = [_subsets(places, 0), _subsets(places, 1)]
-    if problem.space.size > 1:
+    if problem.size > 1:
         best = np.argsort(-_log_posterior(problem, columns, groups[1]), kind="stable")
         groups += [_subsets(best[:top], 2), _beside(best, top, beside)]
     return _posterior(problem, columns, groups)
@@ -207,13 +205,13 @@ def _posterior(problem: FeatureProblem, columns: FeatureColumns, groups: Sequenc
     value = np.concatenate([_log_posterior(problem, columns, models) for models in groups])
     models = [tuple(model) for group in groups for model in np.sort(group, axis=1).tolist()]
     order = np.argsort(-value, kind="stable")
-    law = law_of_each(columns.features, columns.raw, intercept=problem.basis.shape[0] > 0)
+    law = law_of_each(columns.features, columns.raw, intercept=problem.intercept)
     return ExactPosterior(
         columns.features,
         tuple(models[i] for i in order),
         value[order],
         tuple(columns.features[i] for i in law),
-        columns.alphas,
+        columns.constants,
     )
 
 
@@ -243,7 +241,7 @@ def _fitted(problem: FeatureProblem, columns: FeatureColumns, models: np.ndarray
         terms={feature.text: [j] for j, feature in enumerate(columns.features)},
         weights=problem.weights,
         coef_prior=problem.coef_prior,
-        intercept=problem.basis.shape[0] > 0,
+        intercept=problem.intercept,
         family=problem.family,
     )
     return np.array([log_marginal_of(selection, np.sort(model)) for model in models])

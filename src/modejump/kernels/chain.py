@@ -11,12 +11,12 @@ from modejump.core.handles import scalars_of
 from modejump.core.random import draw_cumulative
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.jump import mode_jump
-from modejump.kernels.moves import JUMP_GREEDY, accept, propose
+from modejump.kernels.moves import JUMP_GREEDY, MAX_FLIPS, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import State, Work, copy_state, flip_all
-from modejump.kernels.store import ModelStore
+from modejump.kernels.state import State, Work, copy_state, flip_all, new_state, new_work, word_count
+from modejump.kernels.store import ModelStore, new_store
 from modejump.kernels.surrogate import surrogate_gain
-from modejump.likelihoods.glm.newton import ASKED
+from modejump.likelihoods.glm.newton import ASKED, Glm
 
 # Why ``run`` returned: all steps done, the store wants to grow, the workspace wants to grow, a fit is asked for.
 DONE, WANT_STORE, WANT_ROOM, WANT_FIT = 0, 1, 2, 3
@@ -55,6 +55,37 @@ def new_record(n_terms: int) -> Record:
         np.zeros(n_terms + 1),
         scalars_of(clock=0, entered=0),
         np.zeros((8, 2), np.int64),
+    )
+
+
+def new_chain(
+    n_terms: int, n_columns: int, glm: Glm, stream: np.ndarray, *, widest: int, room: int, models: int
+) -> Chain:
+    """Arrays of a chain at no model yet.
+
+    Parameters
+    ----------
+    n_terms, n_columns : int
+        Terms of the problem, and their columns.
+    glm : Glm
+        The problem's rows, where models are fitted to them.
+    stream : ndarray of four words
+        The random stream.
+    widest, room, models : int
+        Columns that flip at most in one local move, columns of a model that there is room for, and models of the store.
+    """
+    states = [new_state(n_terms, n_columns, room) for _ in range(3)]
+    return Chain(
+        state=states[0],
+        forward=states[1],
+        backward=states[2],
+        work=new_work(room, widest, n_terms, glm),
+        store=new_store(models, word_count(n_terms)),
+        record=new_record(n_terms),
+        rng=stream,
+        locked=np.zeros(n_terms, np.uint8),
+        index_set=np.zeros(n_terms, np.int64),
+        flips=np.zeros(MAX_FLIPS, np.int64),
     )
 
 
@@ -121,9 +152,7 @@ def local_step(which, data, ch, moves):
 def jump_step(which, data, ch, moves):
     """One mode jump; True where it was accepted."""
     st = ch.state
-    if not mode_jump(
-        which, data, st, ch.forward, ch.backward, ch.work, ch.store, moves, ch.rng, ch.locked, ch.index_set, ch.flips
-    ):
+    if not mode_jump(which, data, ch, moves):
         return False
     if ch.forward.overflow or ch.backward.overflow:
         return False
@@ -142,9 +171,14 @@ def step(which, data, ch, moves):
 
 
 @kernel
-def draw_kernel(moves, rng):
-    """A kernel of the mixture, whatever the state."""
-    return draw_cumulative(rng, moves.cumulative)
+def count_step(data, ch, moves):
+    """One step of a kernel that is drawn whatever the state, and its record."""
+    which = draw_cumulative(ch.rng, moves.cumulative)
+    moved = step(which, data, ch, moves)
+    tried = ch.record.tried
+    tried[which, 0] += 1
+    tried[which, 1] += moved
+    ch.record.clock += 1
 
 
 @kernel
@@ -192,43 +226,34 @@ def _steps(data, ch, moves, steps, reserve, start):
     """Up to so many steps and the close of their batch; (steps done, reason)."""
     if ch.state.placed == 0 and not _begin(data, ch, start):
         return 0, want(ch)
-    rng, st, store, room = ch.rng, ch.state, ch.store, len(ch.state.cols)
-    tried, capacity = ch.record.tried, len(store.log_posterior)
-    widest = ch.work.products.shape[0]
+    rng, st, store, rec = ch.rng, ch.state, ch.store, ch.record
+    room, capacity, widest = len(st.cols), len(store.log_posterior), ch.work.products.shape[0]
     for done in range(steps):
         if store.count + reserve > capacity:
             return done, WANT_STORE
         if st.columns + widest > room:
             return done, WANT_ROOM
         s0, s1, s2, s3 = rng[0], rng[1], rng[2], rng[3]
-        which = draw_kernel(moves, rng)
+        which = draw_cumulative(rng, moves.cumulative)
         moved = step(which, data, ch, moves)
         if _wants_room(ch):
             rng[0], rng[1], rng[2], rng[3] = s0, s1, s2, s3
             return done, want(ch)
-        tried[which, 0] += 1
-        tried[which, 1] += moved
-        ch.record.clock += 1
+        rec.tried[which, 0] += 1
+        rec.tried[which, 1] += moved
+        rec.clock += 1
     close_sojourns(ch)
     return steps, DONE
-
-
-@entry
-def run(problem_data, chain, settings, steps, reserve, start):
-    """Up to ``steps`` steps and the close of their batch; returns (steps done, reason).
-
-    A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
-    Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before.
-    """
-    return _steps(problem_data, chain, settings, steps, reserve, start)
 
 
 @entry
 def run_batches(data, ch, moves, batch, means, at, reserve, start):
     """Batches of ``batch`` steps, one for each row of ``means``, which gets the terms' shares; returns the reason.
 
-    ``at`` holds the batches done and the steps done in the next one, so that a later call goes on where this one
-    stopped. Otherwise as ``run``: the interpreter, for which chains have to queue, is asked once for many batches.
+    A chain that is nowhere yet begins at the model ``start``, or at the empty one where that has probability zero.
+    Nothing of a step that wants room or a fit is kept, but for the models that it evaluated before. ``at`` holds the
+    batches done and the steps done in the next one, so that a later call resumes where this one stopped. The
+    interpreter, for which chains have to queue, is asked once for many batches.
     """
     inside = ch.record.inside
     while at[0] < len(means):

@@ -22,48 +22,54 @@ COLD = 0.2
 
 
 @kernel
-def draw_index_set(moves, rng, locked, index_set):
-    """Draw I, of uniform size up to the largest, by the frozen weights of the terms; marks it in ``locked``."""
-    k = len(locked)
-    m = 1 + below(rng, min(moves.jump_max, k))
+def _draw_index_set(ch, moves):
+    """Draw I, of uniform size up to the largest, by the frozen weights of the terms; marks it as held fixed."""
+    m = 1 + below(ch.rng, min(moves.jump_max, len(ch.locked)))
     i = 0
     while i < m:
-        t = draw_alias(rng, moves.threshold, moves.alias)
-        if not locked[t]:
-            locked[t] = 1
-            index_set[i] = t
+        t = draw_alias(ch.rng, moves.threshold, moves.alias)
+        if not ch.locked[t]:
+            ch.locked[t] = 1
+            ch.index_set[i] = t
             i += 1
     return m
 
 
 @kernel
-def _draw_free(st, moves, rng, locked):
+def _draw_free(st, ch, moves):
     """A term for the search to try, -1 where it is held fixed: by weight, or one of the model's own."""
-    if uniform(rng) < 0.5 or st.size == 0:
-        t = draw_alias(rng, moves.threshold, moves.alias)
+    if uniform(ch.rng) < 0.5 or st.size == 0:
+        t = draw_alias(ch.rng, moves.threshold, moves.alias)
     else:
-        t = st.order[below(rng, st.size)]
-    return -1 if locked[t] else t
+        t = st.order[below(ch.rng, st.size)]
+    return -1 if ch.locked[t] else t
 
 
 @kernel
-def search(kind, data, st, work, store, moves, rng, locked, flips):
-    """Improve the state's model: greedily, by annealing, or by short tempered steps."""
+def flip_one(data, st, ch, t):
+    """Flip a term, whatever the value of the model."""
+    ch.flips[0] = t
+    flip_all(data, st, ch.work, ch.flips, np.int64(1))
+
+
+@kernel
+def search(kind, data, st, ch, moves):
+    """Improve the state's model by terms that are not held fixed: greedily, by annealing, or by tempered steps."""
     one = np.int64(1)  # not a literal, for which Numba would compile everything below once more
     cooling = np.exp(np.log(COLD / moves.temperature) / max(1, moves.search - 1))
     temperature = moves.temperature
     for _ in range(moves.search):
-        t = _draw_free(st, moves, rng, locked)
+        t = _draw_free(st, ch, moves)
         if t >= 0:
-            flips[0] = t
-            value, entry = neighbour(data, st, work, store, flips, one)
+            ch.flips[0] = t
+            value, entry = neighbour(data, st, ch.work, ch.store, ch.flips, one)
             gain = value - st.log_posterior
             if kind == JUMP_GREEDY:
                 take = gain > 0.0
             else:
-                take = value > NEG_INF and accept(rng, gain / temperature)
+                take = value > NEG_INF and accept(ch.rng, gain / temperature)
             if take:
-                flip_all(data, st, work, flips, one)
+                flip_one(data, st, ch, t)
                 st.log_posterior = value
                 st.entry = entry
         if kind == JUMP_ANNEAL:
@@ -73,31 +79,26 @@ def search(kind, data, st, work, store, moves, rng, locked, flips):
 
 
 @kernel
-def jump_and_search(kind, data, st, work, store, moves, rng, locked, index_set, m, flips):
+def _jump_and_search(kind, data, st, ch, moves, m):
     """From M to chi_k: flip the index set, then search with it held fixed."""
-    one = np.int64(1)
     for i in range(m):
-        flips[0] = index_set[i]
-        flip_all(data, st, work, flips, one)
-    st.log_posterior, st.entry = here(data, st, work, store)
-    search(kind, data, st, work, store, moves, rng, locked, flips)
+        flip_one(data, st, ch, ch.index_set[i])
+    st.log_posterior, st.entry = here(data, st, ch.work, ch.store)
+    search(kind, data, st, ch, moves)
 
 
 @kernel
-def randomise(data, st, work, store, moves, rng, flips):
+def _randomise(data, st, ch, moves):
     """Flip each term with probability rho; returns how many flipped."""
-    one = np.int64(1)
     d = 0
-    k = len(st.member)
     log_stay = np.log1p(-moves.rho)
-    t = np.int64(min(np.log(1.0 - uniform(rng)) / log_stay, 1e15))
-    while t < k:
-        flips[0] = t
-        flip_all(data, st, work, flips, one)
+    t = np.int64(min(np.log(1.0 - uniform(ch.rng)) / log_stay, 1e15))
+    while t < len(st.member):
+        flip_one(data, st, ch, t)
         d += 1
-        t += 1 + np.int64(min(np.log(1.0 - uniform(rng)) / log_stay, 1e15))
+        t += 1 + np.int64(min(np.log(1.0 - uniform(ch.rng)) / log_stay, 1e15))
     if d > 0:
-        st.log_posterior, st.entry = here(data, st, work, store)
+        st.log_posterior, st.entry = here(data, st, ch.work, ch.store)
     return d
 
 
@@ -112,21 +113,22 @@ def distance(a, b):
 
 
 @kernel
-def mode_jump(kind, data, st, forward, backward, work, store, moves, rng, locked, index_set, flips):
-    """One mode jump; True where ``forward`` holds the accepted model."""
-    m = draw_index_set(moves, rng, locked, index_set)
+def mode_jump(kind, data, ch, moves):
+    """One mode jump; True where ``ch.forward`` holds the accepted model."""
+    st, forward, backward = ch.state, ch.forward, ch.backward
+    m = _draw_index_set(ch, moves)
     copy_state(st, forward)
-    jump_and_search(kind, data, forward, work, store, moves, rng, locked, index_set, m, flips)
-    d_forward = randomise(data, forward, work, store, moves, rng, flips)
+    _jump_and_search(kind, data, forward, ch, moves, m)
+    d_forward = _randomise(data, forward, ch, moves)
     log_target = forward.log_posterior - st.log_posterior
     accepted = forward.log_posterior > NEG_INF and not forward.overflow
     if accepted and moves.delayed:
-        accepted = accept(rng, log_target)
+        accepted = accept(ch.rng, log_target)
     if accepted:
         copy_state(forward, backward)
-        jump_and_search(kind, data, backward, work, store, moves, rng, locked, index_set, m, flips)
+        _jump_and_search(kind, data, backward, ch, moves, m)
         log_back = (distance(st, backward) - d_forward) * np.log(moves.rho / (1.0 - moves.rho))
-        accepted = accept(rng, log_back if moves.delayed else log_target + log_back)
+        accepted = accept(ch.rng, log_back if moves.delayed else log_target + log_back)
     for i in range(m):
-        locked[index_set[i]] = 0
+        ch.locked[ch.index_set[i]] = 0
     return accepted

@@ -59,8 +59,7 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
         "prior": [problem.coef_prior.to_dict(), problem.model_prior.to_dict()],
     }
     if isinstance(problem, FeatureProblem):
-        space, names = dataclasses.asdict(problem.space), [t.name for t in problem.transforms]
-        parts["space"] = [list(problem.names), space, names, problem.basis.shape[0] > 0]
+        parts["space"] = [problem.language.identity(), problem.intercept]
         data = _feature_digest(problem)
     else:
         prior = problem.data.prior

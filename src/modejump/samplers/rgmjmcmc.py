@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from modejump.core.random import fresh_sequence
-from modejump.features.nonlinear.expression import Feature
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
@@ -20,16 +19,27 @@ from modejump.runtime.snapshots import Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
+from modejump.samplers.chains.recall import RECALLED
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.law_estimates import batch_means, result_of_chains
-from modejump.samplers.laws import Collected, laws_of
+from modejump.samplers.laws import laws_of
 from modejump.samplers.plan import Plan
-from modejump.samplers.populations import RECALLED, Library, Populations
 from modejump.samplers.result import Result
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
-from modejump.samplers.warmup.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
-from modejump.samplers.warmup.score_search import ascend, can_ascend, prime_ascent
-from modejump.samplers.warmup.search import Finished, Search, in_words, prime_search
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.library import (
+    EVALUATIONS,
+    MOST_FEATURES,
+    Collected,
+    Library,
+    Model,
+    best_first,
+    best_models,
+    build_library,
+    log_importance,
+)
+from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
+from modejump.samplers.warmup.search import Finished, Search, compile_search, in_words
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -78,14 +88,16 @@ def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
     return _Driver(problem, plan, context).run()
 
 
-def prime(problem: FeatureProblem, settings: Populations) -> None:
+def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
     """Compile, or load from the cache, everything that a run needs, before any clock runs."""
-    prime_search(problem)
-    if can_ascend(problem):
-        prime_ascent(problem)
-    # With hardly any edits: the compiler asks for no more, and where models are fitted they take seconds.
-    library = build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
-    trial = ReversibleChain(problem, library, np.random.SeedSequence(0), settings, 1 << 16)
+    library = Library((), np.zeros(0))
+    if settings.library:
+        compile_search(problem)
+        if can_score(problem):
+            compile_score_search(problem)
+        # With hardly any edits: the compiler asks for no more, and where models are fitted they take seconds.
+        library = build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
+    trial = ReversibleChain(problem, *library, np.random.SeedSequence(0), settings, 1 << 16)
     trial.advance(1)
     trial.close()
 
@@ -96,7 +108,7 @@ class _Driver:
     def __init__(self, problem: FeatureProblem, plan: Plan, context: Context) -> None:
         self.problem, self.plan, self.context = problem, plan, context
         self.executor, self.checkpoint = context.executor, context.checkpoint
-        self.budget, self.settings = plan.budget or Budget(), plan.settings.populations or Populations()
+        self.budget, self.settings = plan.budget or Budget(), plan.settings
         search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
         self.search_seeds = search_root.spawn(plan.chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -111,17 +123,18 @@ class _Driver:
         self.counted_from: int | None = None
 
     def run(self) -> Result:
-        prime(self.problem, self.settings)
+        compile_run(self.problem, self.settings)
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         self.executor.open(self.problem)
-        self.executor.prime(prime, self.settings)
+        self.executor.compile(compile_run, self.settings)
         self.begun = self.checkpoint.begin("rgmjmcmc")
         if self.checkpoint.phase in (None, "search"):
-            self._search()
+            if self.settings.library:
+                self._search()
             self._learn(self._freeze(), 0)
         else:
             self._resume()
@@ -154,8 +167,8 @@ class _Driver:
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, fresh features among them."""
         fresh = {f for chain in self.chains for stays in chain.stays for f in stays}
-        features = sorted(fresh.union(self.chains[0].library.features))
-        _, law_of = laws_of(self.problem, features, self.chains[0].alphas_of(features))
+        features = sorted(fresh.union(self.chains[0].library))
+        _, law_of = laws_of(self.problem, features, self.chains[0].constants_of(features))
         number = {law: j for j, law in enumerate(sorted(set(law_of.values())))}
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
@@ -180,11 +193,10 @@ class _Driver:
         """A checkpoint, where it is time for one."""
         if not self.checkpoint.due():
             return
-        library = self.chains[0].library
         flat = arrays | {
-            "library": text_array([f.text for f in library.features]),
-            "importance": library.importance,
-            "searched": np.array([outcome.counts() for outcome in self.outcomes]),
+            "library": text_array([f.text for f in self.chains[0].library]),
+            "importance": self.chains[0].importance,
+            "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
@@ -192,13 +204,13 @@ class _Driver:
 
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
-        checkpoint, reader = self.checkpoint, self.checkpoint.reader
-        names, space = self.problem.names, self.problem.space
-        counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
+        checkpoint, reader, language = self.checkpoint, self.checkpoint.reader, self.problem.language
+        searched = len(self.search_seeds) if self.settings.library else 0
+        counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
-        self.collected = read_collected(reader.under("collected"), names, space)
+        self.collected = read_collected(reader.under("collected"), language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
-        features = read_features(reader, "library", names, space)
+        features = read_features(reader, "library", language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
@@ -217,7 +229,7 @@ class _Driver:
         found = dict(self._known_best)
         for chain in self.chains:
             found |= chain.best_library_model()
-        best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
+        best: Model = max(found, key=lambda model: found[model], default=frozenset())
         return in_words(best)
 
     @cached_property
@@ -230,7 +242,7 @@ class _Driver:
         steps, each = self.budget.warmup, self.plan.search_steps
         populations = DEFAULT_POPULATIONS if steps is None else max(1, -(-int(steps) // each))
         seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
-        if can_ascend(self.problem):
+        if can_score(self.problem):
             self._climb([frozenset()], CLIMB_SHARE)
         search = Search(
             self.problem,
@@ -246,17 +258,17 @@ class _Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
-        if can_ascend(self.problem):
+        if can_score(self.problem):
             bests = {m: o.collected[m] for o in self.outcomes for m in best_models(o.collected, 1)}
             self._climb(best_models(bests, CLIMBING_CHAINS), 1.0)
 
-    def _climb(self, starts: Sequence[frozenset[Feature]], share: float) -> None:
+    def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
         seconds = np.inf if self.budget.seconds is None else self.budget.seconds
         until = self.begun + share * SEARCH_SHARE * seconds
         for _ in range(CLIMBS):
             top = max(self.collected.values(), default=-np.inf)
-            ascend(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
+            score_search(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
             if not max(self.collected.values(), default=-np.inf) > top + 1e-6:
                 return
             starts = best_models(self.collected, 1)
@@ -267,6 +279,9 @@ class _Driver:
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
+        if not self.settings.library:
+            self._make_chains(none := Library((), np.zeros(0)))
+            return none
         rows, chains = self.problem.x.shape[1], len(self.seeds)
         room = COLUMN_BYTES // (8 * rows * chains) - OTHER_COLUMNS
         library = build_library(
@@ -299,7 +314,7 @@ class _Driver:
         memory = self.budget.memory // len(self.seeds)
 
         def make(seed: np.random.SeedSequence) -> ReversibleChain:
-            return ReversibleChain(self.problem, library, seed, self.settings, memory)
+            return ReversibleChain(self.problem, *library, seed, self.settings, memory)
 
         self.chains = self.executor.pool.map(make, self.seeds)
 
@@ -312,7 +327,7 @@ class _Driver:
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
                 chain.learn(learnt)
-            if i < ROUNDS - 1 and self._has_time() and self._met_features_worth_a_place(library):
+            if i < ROUNDS - 1 and self.settings.library and self._has_time() and self._worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
             if self.context.progress:
@@ -323,7 +338,7 @@ class _Driver:
         self._note_models()
         inside = set(library.features)
         candidates = {model: value for model, value in self.collected.items() if model <= inside}
-        recalled = {model: candidates[model] for model in best_models(candidates, RECALLED)}
+        recalled = best_first(candidates)[:RECALLED]
         for chain in self.chains:
             chain.recall(recalled)
             chain.forget_warmup()
@@ -334,7 +349,7 @@ class _Driver:
         """Add what the chains met to what is known."""
         for chain in self.chains:
             chain.close()
-            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+            self.collected |= {model: value for model, (value, _) in chain.fresh_models.items()}
             self.collected |= chain.best_library_models(NOTED)
 
     def _round(self, i: int) -> list[np.ndarray]:
@@ -350,7 +365,7 @@ class _Driver:
     def _warm_up(self, steps: int) -> list[np.ndarray]:
         return self.executor.map(partial(ReversibleChain.warm_up, steps=steps), self.chains)
 
-    def _met_features_worth_a_place(self, library: Library) -> bool:
+    def _worth_a_place(self, library: Library) -> bool:
         """Whether a feature outside the library is worth a place, by all that the chains met."""
         self._note_models()
         total = float(np.logaddexp.reduce(list(self.collected.values())))

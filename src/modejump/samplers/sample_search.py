@@ -19,25 +19,23 @@ from modejump.core.random import fresh_sequence
 from modejump.data.moments import Moments, MomentsOf, OverviewOf
 from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
-from modejump.features.nonlinear.expression import Feature, evaluate_all
-from modejump.features.nonlinear.space import Space
-from modejump.features.nonlinear.transforms import Transform
-from modejump.kernels.populations.reversible import settle_numbers
-from modejump.priors.complexity import ComplexityPrior
+from modejump.features.expression import Expression
+from modejump.features.language import Language
+from modejump.priors.features import FeaturePrior
 from modejump.priors.models import WeightedPrior
 from modejump.problem.design import Layout
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import problem_over as feature_problem_over
 from modejump.problem.products import check_response, lengths, problem_over
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.laws import Collected, Laws, same_by_products
+from modejump.samplers.laws import Laws, same_by_products
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import DEFAULT_POPULATIONS, SEARCH_SHARE
-from modejump.samplers.warmup.library import EDIT_FEATURES, build_library
-from modejump.samplers.warmup.search import STEPS, Finished, Search, prime_search
+from modejump.samplers.warmup.library import Collected, build_library
+from modejump.samplers.warmup.search import STEPS, Finished, Search, compile_search
 
 # Rows of the sample.
 SAMPLE_ROWS = 8192
@@ -69,19 +67,19 @@ class SampledRows:
     digest: str
 
     @property
-    def varying(self) -> list[Feature]:
+    def varying(self) -> list[Expression]:
         """The covariates that vary, as features."""
         length = lengths(self.moments)[:-1]
-        return [Feature.covariate(name) for name, some in zip(self.rows.covariates, length, strict=True) if some > 0.0]
+        names = zip(self.rows.covariates, length, strict=True)
+        return [self.problem.language.covariate(name) for name, some in names if some > 0.0]
 
 
 def draw_sample(
     rows: Rows,
+    language: Language,
     *,
-    transforms: Sequence[Transform],
-    space: Space,
     coef_prior: object = "g",
-    model_prior: ComplexityPrior | None = None,
+    model_prior: FeaturePrior | None = None,
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
 ) -> SampledRows:
@@ -91,12 +89,10 @@ def draw_sample(
     ----------
     rows : Rows
         Where the rows come from.
-    transforms : sequence of Transform
-        G.
-    space : Space
-        Limits and operator weights.
+    language : Language
+        Which features there are.
     coef_prior, model_prior : prior objects
-        Prior of the coefficients, and complexity prior of the models.
+        Prior of the coefficients, and prior of the models.
     seed : int
         Decides which rows are drawn.
     sample : int
@@ -109,10 +105,7 @@ def draw_sample(
     drawn = found.sample.rows
     weights = None if rows.weight is None else drawn[-1]
     x, y, weights, _ = merge_rows(np.ascontiguousarray(drawn[:k].T), drawn[k], weights)
-    problem = feature_problem(
-        x, y, rows.covariates, transforms=transforms, space=space, coef_prior=coef_prior, model_prior=model_prior,
-        weights=weights,
-    )  # fmt: skip
+    problem = feature_problem_over(x, y, language, coef_prior=coef_prior, model_prior=model_prior, weights=weights)
     return SampledRows(rows, problem, found.moments, found.digest.text)
 
 
@@ -131,7 +124,7 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     """
     budget = plan.budget or Budget()
     search_seed, sampling_seed = fresh_sequence(plan.seed).spawn(2)
-    _prime(sampled.problem)
+    _compile(sampled.problem)
     begun = time.perf_counter()
     outcomes = _searched(sampled.problem, search_seed.spawn(plan.chains), budget, _later(context, 0.0, SEARCH_SHARE))
     collected: Collected = {}
@@ -155,9 +148,9 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     )
 
 
-def _prime(problem: FeatureProblem) -> None:
+def _compile(problem: FeatureProblem) -> None:
     """Compile, or load from the cache, before any clock runs."""
-    prime_search(problem)
+    compile_search(problem)
     build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
 
 
@@ -167,7 +160,7 @@ def _searched(
     """Chains of GMJMCMC on the sample."""
     steps = DEFAULT_POPULATIONS * STEPS if budget.warmup is None else int(budget.warmup)
     context.executor.open(problem)
-    context.executor.prime(prime_search)
+    context.executor.compile(compile_search)
     outcomes = Search(
         problem,
         seeds,
@@ -207,38 +200,42 @@ class FeatureColumns:
         The features.
     names : tuple of str
         The covariates.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
+    language : Language
+        What they mean.
+    constants : mapping of Feature to ndarray
+        Constants that were fitted inside features.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[Expression, ...]
     names: tuple[str, ...]
-    alphas: Mapping[Feature, np.ndarray]
+    language: Language
+    constants: Mapping[Expression, np.ndarray]
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Make the columns."""
         table = dict(zip(self.names, values[:-1], strict=True))
-        return np.vstack([*evaluate_all(self.features, table, self.alphas), values[-1]])
+        return np.vstack([*(self.language.column(f, table, self.constants) for f in self.features), values[-1]])
 
 
-def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
+def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
     """The second pass: selection among the laws that the features spell."""
     rows, problem = sampled.rows, sampled.problem
-    alphas = _alphas(problem, features)
+    language, weights = problem.language, problem.root_weight**2
+    constants = language.constants(features, problem.table, problem.y, weights, {})
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
-    moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, alphas)), names)
+    moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, language, constants)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
     alive = np.flatnonzero(length > 0.0)
     gram = moments.cross[np.ix_(alive, alive)] / length[alive, None] / length[alive]
-    law_of = same_by_products([features[i] for i in alive], gram)
+    law_of = same_by_products([features[i] for i in alive.tolist()], gram)
     laws = sorted(set(law_of.values()))
     spellings = {law: tuple(f for f in law_of if law_of[f] is law) for law in laws}
     index = np.array([*(features.index(law) for law in laws), len(features)], np.int64)
     selection = problem_over(
         rows,
-        FeatureColumns(tuple(laws), names, alphas),
+        FeatureColumns(tuple(laws), names, language, constants),
         moments.chosen(index),
         Layout.of({law.text: [i] for i, law in enumerate(laws)}, ()),
         coef_prior=problem.coef_prior,
@@ -247,23 +244,13 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
         covariates=names,
     )
     aliases = {law: tuple(f for f in some if f is not law) for law, some in spellings.items()}
-    return Laws(tuple(laws), aliases, alphas, selection)
+    return Laws(tuple(laws), aliases, constants, language, selection)
 
 
-def _law_prior(problem: FeatureProblem, n: float, spellings: Mapping[Feature, Sequence[Feature]]) -> WeightedPrior:
+def _law_prior(
+    problem: FeatureProblem, n: float, spellings: Mapping[Expression, Sequence[Expression]]
+) -> WeightedPrior:
     """Each law with the prior mass of all its spellings, given the number of all observations."""
     weigh, names = problem.model_prior.log_weights_of, len(problem.names)
     weights = [np.logaddexp.reduce(weigh(some, n, names)) for some in spellings.values()]
-    return WeightedPrior(tuple(float(w) for w in weights), problem.space.size)
-
-
-def _alphas(problem: FeatureProblem, features: Sequence[Feature]) -> dict[Feature, np.ndarray]:
-    """Coefficients of the projections inside features, as the sample gives them."""
-    found: dict[Feature, np.ndarray] = {}
-    if problem.space.projection > 0.0:
-        table = FeatureTable(problem, EDIT_FEATURES)
-        pool, numbers = table.new_pool(16), table.numbers(features)
-        settle_numbers(table.arena, pool, numbers)
-        for f in numbers:
-            table.collect_alphas(int(f), found)
-    return found
+    return WeightedPrior(tuple(float(w) for w in weights), problem.size)

@@ -1,20 +1,17 @@
-"""Features: expressions over the covariates, one object for each canonical form."""
+"""Nonlinear features: expressions over the covariates, one object for each canonical form."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import total_ordering
 from typing import Any, Final, Literal, final
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modejump.core.errors import InputError
+from modejump.features.expression import Expression
 from modejump.features.nonlinear.transforms import transforms
 
 Kind = Literal["covariate", "modification", "product", "projection"]
@@ -23,17 +20,9 @@ Kind = Literal["covariate", "modification", "product", "projection"]
 MAX_DEPTH: Final = 100
 MAX_COMPLEXITY: Final = 1000
 
-_WORD = (1 << 64) - 1
-
-# The text of a feature is its canonical identity. The lock is held without calling anything of the user's, but the
-# garbage collector may run while it is held and meet a finaliser that makes features: hence re-entrant.
-_INTERNED: WeakValueDictionary[str, Feature] = WeakValueDictionary()
-_LOCK = threading.RLock()
-
 
 @final
-@total_ordering
-class Feature:
+class Feature(Expression):
     """An expression over the covariates, in canonical form.
 
     A feature is a covariate ``x``; a modification ``g(F)``; a product ``F1*F2*...`` of two or more factors, none a
@@ -68,9 +57,6 @@ class Feature:
     spellings : int
         Number of distinct ordered binary expression trees that spell the feature: the orders of a product's
         factors, times the ways to put the brackets, times the factors' own spellings.
-    key : int
-        A 64-bit hash of the structure, the same in every process: mix(label + sum of mix(key) over the children)
-        modulo 2^64, where mix is a step of SplitMix64 and label the 64-bit BLAKE2b hash of kind and name.
 
     Examples
     --------
@@ -83,22 +69,12 @@ class Feature:
     (4, 3, 3, 6)
     """
 
-    __slots__ = (
-        "__weakref__", "children", "complexity", "covariates", "depth", "key", "kind", "name",
-        "spellings", "text", "transform", "width",
-    )  # fmt: skip
+    __slots__ = ("children", "kind", "name", "transform")
 
     kind: Kind
     name: str | None
     transform: str | None
     children: tuple[Feature, ...]
-    covariates: frozenset[str]
-    complexity: int
-    depth: int
-    width: int
-    spellings: int
-    key: int
-    text: str
 
     def __new__(cls, text: str, names: Collection[str] | None = None) -> Feature:
         """Return the feature that a text stands for, see `parse`."""
@@ -159,11 +135,6 @@ class Feature:
             raise InputError("A projection needs at least one parent, got none.")
         return compose("projection", transforms[transform].name, _checked(parents))
 
-    @property
-    def log_spellings(self) -> float:
-        """Natural logarithm of the number of spellings."""
-        return math.log(self.spellings)
-
     def subfeatures(self) -> tuple[Feature, ...]:
         """Return the distinct features in this one, each after its children, itself last.
 
@@ -184,34 +155,6 @@ class Feature:
 
     def __mul__(self, other: object) -> Feature:
         return Feature.product(self, other) if isinstance(other, Feature) else NotImplemented
-
-    # Equality is identity, because equal features are one object.
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __lt__(self, other: object) -> bool:
-        return _rank(self) < _rank(other) if isinstance(other, Feature) else NotImplemented
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"Feature({self.text!r})"
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"A feature cannot be changed, so {name!r} cannot be set.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"A feature cannot be changed, so {name!r} cannot be deleted.")
-
-    def __copy__(self) -> Feature:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Feature:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.text,)
@@ -234,7 +177,7 @@ def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
     Feature
     """
     inside = _factors(children) if kind == "product" else set(children) if kind == "projection" else children
-    parts = tuple(sorted(inside, key=_rank))
+    parts = tuple(sorted(inside))
     if kind == "product" and len(parts) == 1:
         return parts[0]
     complexity = _complexity(kind, parts)
@@ -243,29 +186,18 @@ def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
         if value > limit:
             raise InputError(f"A feature of {what} {value} is too large: the {what} may be at most {limit}.")
     text = _text(kind, label, parts)
-    with _LOCK:
-        known = _INTERNED.get(text)
-    if known is not None:
-        return known
-    fresh = object.__new__(Feature)
-    values = {
-        "kind": kind,
-        "name": label if kind == "covariate" else None,
-        "transform": label if kind in ("modification", "projection") else None,
-        "children": parts,
-        "covariates": frozenset([label] if kind == "covariate" else ()).union(*(c.covariates for c in parts)),
-        "complexity": complexity,
-        "depth": depth,
-        "width": max(1, len(parts), *(child.width for child in parts)),
-        "spellings": _spellings(parts, kind == "product"),
-        "key": _mix(_digest(f"{kind}:{label}") + sum(_mix(child.key) for child in parts)),
-        "text": text,
-    }
-    for slot, content in values.items():
-        object.__setattr__(fresh, slot, content)
-    # Another thread may have been faster; then its object is the feature.
-    with _LOCK:
-        return _INTERNED.setdefault(text, fresh)
+    return Feature.known(text) or Feature.interned(
+        text,
+        kind=kind,
+        name=label if kind == "covariate" else None,
+        transform=label if kind in ("modification", "projection") else None,
+        children=parts,
+        covariates=frozenset([label] if kind == "covariate" else ()).union(*(c.covariates for c in parts)),
+        complexity=complexity,
+        depth=depth,
+        width=max(1, len(parts), *(child.width for child in parts)),
+        spellings=_spellings(parts, kind == "product"),
+    )
 
 
 def is_plain_name(name: str) -> bool:
@@ -381,10 +313,6 @@ def _checked(features: Iterable[object]) -> list[Feature]:
     return checked
 
 
-def _rank(feature: Feature) -> tuple[int, str]:
-    return feature.complexity, feature.text
-
-
 def _factors(features: Iterable[Feature]) -> list[Feature]:
     """The factors of a product of features, none a product itself."""
     return [part for item in features for part in (item.children if item.kind == "product" else (item,))]
@@ -421,15 +349,3 @@ def _spellings(children: tuple[Feature, ...], product: bool) -> int:
     orders = math.factorial(k) // math.prod(math.factorial(count) for count in Counter(children).values())
     brackets = math.comb(2 * k - 2, k - 1) // k  # the Catalan number of k - 1
     return own * orders * brackets
-
-
-def _digest(label: str) -> int:
-    return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-def _mix(z: int) -> int:
-    """One step of SplitMix64: add the golden gamma, then stir."""
-    z = (z + 0x9E3779B97F4A7C15) & _WORD
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-    return z ^ (z >> 31)

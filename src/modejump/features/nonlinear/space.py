@@ -9,7 +9,6 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.expression import MAX_COMPLEXITY
-from modejump.features.nonlinear.operators import OPERATORS, SpaceArrays
 from modejump.features.table import MAX_CHILDREN
 
 ALPHAS = ("ml", "ones", "random", "optimised")
@@ -107,17 +106,3 @@ class Space:
         if total <= 0:
             raise InputError("there is no transform, and only operators that need one have weight; add a transform.")
         return {name: w / total for name, w in weights.items()}
-
-    def compile(self, codes: list[int], n_columns: int) -> SpaceArrays:
-        """The space for compiled code, with the codes of G."""
-        weights = self.operator_weights(bool(codes))
-        edits = {name: w for name, w in EDIT_WEIGHTS.items() if codes or name not in NEED_TRANSFORM}
-        return SpaceArrays(
-            np.array(codes, dtype=np.int64),
-            np.cumsum([weights[name] for name in OPERATORS]),
-            np.array([edits.get(name, 0.0) for name in OPERATORS]) / sum(edits.values()),
-            int(self.depth),
-            int(self.width),
-            int(self.complexity),
-            int(n_columns),
-        )

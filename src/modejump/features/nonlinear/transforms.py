@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.builtin import DOMAINS, REAL, Array, Builder, Function, builtins
 
-FIRST_USER_CODE = 1000
 ARGUMENT = "#1"  # where a LaTeX template takes its argument, as in TeX's own macros
 
 
@@ -43,12 +41,12 @@ class Transform:
     ----------
     name : str
         How features refer to it.
-    code : int
-        Its number for compiled code: below 1000 for a built-in one, 1000 or more for one that a user added.
     formula : str
         Its definition, for a reader.
     function : callable
         From an array of floats to an array of floats of that shape, row by row; not asked outside the domain.
+    scalar : callable or None
+        From one number to one number, for Numba to compile; None for one that a user added.
     sympy : callable or None
         From a SymPy expression to a SymPy expression.
     latex : str
@@ -63,9 +61,9 @@ class Transform:
     """
 
     name: str
-    code: int
     formula: str
     function: Function = field(repr=False)
+    scalar: Callable[[float], float] | None = field(repr=False)
     sympy: Builder | None = field(repr=False)
     latex: str = field(repr=False)
     domain: Domain
@@ -79,7 +77,7 @@ class Transform:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The functions of the built-in ones are closures, which cannot be pickled; their names can.
-        if self.code < FIRST_USER_CODE:
+        if self.scalar is not None:
             return _registered, (self.name,)
         return Transform, tuple(getattr(self, item.name) for item in fields(self))
 
@@ -97,7 +95,7 @@ class Transforms(Mapping[str, Transform]):
     Examples
     --------
     >>> transforms["to35"]
-    Transform(name='to35', code=17, formula='|x|^3.5', domain=Domain(text='all real x'))
+    Transform(name='to35', formula='|x|^3.5', domain=Domain(text='all real x'))
     >>> transforms.set("G1")
     ('sigmoid', 'sin', 'tanh', 'atan', 'troot')
     >>> softplus = transforms.add("softplus", lambda x: np.logaddexp(0.0, x))
@@ -113,18 +111,8 @@ class Transforms(Mapping[str, Transform]):
     }
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Transform] = {}
-        self._by_code: dict[int, Transform] = {}
-        for row in builtins():
-            domain = Domain(row.domain, DOMAINS[row.domain])
-            name = row.code.name.lower()
-            self._enter(Transform(name, int(row.code), row.formula, row.function, row.sympy, row.latex, domain))
-        # Codes are never used twice, so that a code held somewhere cannot come to mean another function.
-        self._codes = itertools.count(FIRST_USER_CODE)
+        self._by_name = {row.name: Transform(*row[:-1], Domain(row.domain, DOMAINS[row.domain])) for row in builtins()}
         self._lock = threading.Lock()
-
-    def _enter(self, transform: Transform) -> None:
-        self._by_name[transform.name] = self._by_code[transform.code] = transform
 
     def __getitem__(self, name: str) -> Transform:
         if name not in self:
@@ -147,12 +135,6 @@ class Transforms(Mapping[str, Transform]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} transforms: {', '.join(self)}>"
-
-    def by_code(self, code: int) -> Transform:
-        """Return the transform with this number."""
-        if code not in self._by_code:
-            raise InputError(f"No transform has the code {code!r}: take the code of an entry of modejump.transforms.")
-        return self._by_code[code]
 
     def set(self, name: str) -> tuple[str, ...]:
         """Return the names of the transforms of a published set, "G1" or "G2"."""
@@ -208,25 +190,25 @@ class Transforms(Mapping[str, Transform]):
         with self._lock:
             if name in self:
                 advice = "choose another name"
-                if self[name].code >= FIRST_USER_CODE:
+                if self[name].scalar is None:
                     advice += f", or call transforms.remove({name!r}) first"
                 raise InputError(f"The name {name!r} is taken by another transform: {advice}.")
-            transform = Transform(name, next(self._codes), f"{name}(x)", function, sympy, latex, where)
-            self._enter(transform)
+            transform = Transform(name, f"{name}(x)", function, None, sympy, latex, where)
+            self._by_name[name] = transform
         return transform
 
     def adopt(self, transform: Transform) -> None:
-        """Enter a transform that another process has added, under the number that it has there."""
+        """Enter a transform that another process has added."""
         with self._lock:
-            self._enter(transform)
+            self._by_name[transform.name] = transform
 
     def remove(self, name: str) -> None:
         """Remove a transform that a user added; features with it can be printed afterwards, but not evaluated."""
         with self._lock:
             transform = self[name]
-            if transform.code < FIRST_USER_CODE:
-                raise InputError(f"The transform {name!r} is built in and stays: only added ones can be removed.")
-            del self._by_name[name], self._by_code[transform.code]
+            if transform.scalar is not None:
+                raise InputError(f"the transform {name!r} is built in and stays; only added ones can be removed.")
+            del self._by_name[name]
 
 
 def default_latex(name: str) -> str:

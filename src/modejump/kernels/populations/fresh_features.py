@@ -1,11 +1,13 @@
-"""Guests: features outside the library that a population holds, and the bookkeeping of their coming and going.
+"""Fresh features: features outside the library that a population is given, and how they come and go.
 
 A chain of the reversible sampler works on places. The first ones belong to the library and never change; the others
-take guests: members of the model that are not in the library, and fresh features that a population was given. Every
+take fresh features: members of the model that are not in the library, and features that a population was given. Every
 feature f of the space is in the next population independently with probability rho_f = 1 - exp(-rate q(f)), whatever
-the model: draw a Poisson number of features from q and take the set. So ``log_weight`` of a guest's place holds its
-prior weight plus ``boost`` = -log rho_f, which makes moves inside the population exact; the model's own log posterior
-is the state's value less the boosts of its guests.
+the model: draw a Poisson number of features from q and take the set. So ``log_weight`` of a fresh feature's place holds
+its prior weight plus ``boost`` = -log rho_f, which makes moves inside the population exact; the model's own log
+posterior is the state's value less the boosts of its fresh features.
+
+Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`.
 """
 
 from __future__ import annotations
@@ -16,143 +18,124 @@ import numpy as np
 
 from modejump.core.compilation import kernel
 from modejump.core.random import uniform
-from modejump.features.fresh import Fresh, draw_fresh, log_fresh
-from modejump.features.nonlinear.columns import remember
-from modejump.features.table import COVARIATE
-from modejump.features.table import truncate as truncate_arena
+from modejump.features.distribution import FeatureDistribution, draw_from, log_q
+from modejump.features.pool import remember
+from modejump.features.table import COVARIATE, truncate
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import here
 from modejump.kernels.populations.archive import keep, note_seen
-from modejump.kernels.populations.population import EMPTY_WEIGHT, column_at, dot_rows, weigh
+from modejump.kernels.populations.population import EMPTY_WEIGHT, fill_place, vacate
 from modejump.kernels.store import first_slot, insert
 
 
-class Guests(NamedTuple):
-    """Places of guests, how they are drawn, and a log of how long they stayed."""
+class FreshFeatures(NamedTuple):
+    """Places of fresh features, how they are drawn, and a log of how long they stayed in the model."""
 
-    fresh: Fresh
+    q: FeatureDistribution
     place_of: np.ndarray  # int32 (features,): place + 1 of each library feature, 0 for others
-    boost: np.ndarray  # float64 (K,): -log rho of the guest in each place
-    log_feature: np.ndarray  # int64 (cap,), with log_steps (cap,): guests that left, and their steps in the model
+    boost: np.ndarray  # float64 (K,): -log rho of the fresh feature in each place
+    log_feature: np.ndarray  # int64 (cap,), with log_steps (cap,): features that left, and their steps in the model
     log_steps: np.ndarray
-    # left: steps left in the population; mark: entries of the store before those with guests; table_mark, child_mark:
+    # left: steps left in the population; mark: models of the store without fresh features; table_mark, child_mark:
     # features and children that stay in the table; logged: stays in the log; populations; referred: whether something
     # refers to features made since; frozen: features that were there when sampling began
     scalars: np.ndarray
-    first: int  # first place for guests, a multiple of 64
-    rate: float  # expected number of fresh draws in a population
+    first: int  # first place for fresh features, a multiple of 64
+    rate: float  # expected number of draws for a population
 
 
 @kernel
-def has_guest(guests, words):
-    """Whether a model has a guest."""
-    for w in range(guests.first >> 6, len(words)):
+def has_fresh(fresh, words):
+    """Whether a model has a fresh feature."""
+    for w in range(fresh.first >> 6, len(words)):
         if words[w] != 0:
             return True
     return False
 
 
 @kernel
-def boost_of(guests, st):
-    """Sum of the boosts of the model's guests."""
-    total = 0.0
-    boost, order = guests.boost, st.order
+def own_log_posterior(fresh, st):
+    """Log posterior of the state's model, without the boosts of its fresh features."""
+    value = st.log_posterior
+    boost, order = fresh.boost, st.order
     for i in range(st.size):
-        if order[i] >= guests.first:
-            total += boost[order[i]]
-    return total
+        if order[i] >= fresh.first:
+            value -= boost[order[i]]
+    return value
 
 
 @kernel
-def plain_value(guests, st):
-    """Log posterior of the state's model."""
-    return st.log_posterior - boost_of(guests, st)
-
-
-@kernel
-def log_rho(ar, guests, space, f):
-    """Log of the probability that a population is given f."""
-    log_rate = np.log(guests.rate) + log_fresh(ar, guests.fresh, space, f)
+def log_rho(fc, f):
+    """Log of the probability that a population is given f; 0 where none is given any, and moves draw their own."""
+    if fc.fresh.rate == 0.0:
+        return 0.0
+    log_rate = np.log(fc.fresh.rate) + log_q(fc.fresh.q, fc.space, fc.table, f)
     # 1 - exp(-x) is x where x is small, even where x itself would underflow.
     return log_rate if log_rate < -30.0 else np.log(-np.expm1(-np.exp(log_rate)))
 
 
 @kernel
-def find_place(pop, guests, f):
-    """Place of a feature, -1 where it has none."""
-    if f < len(guests.place_of) and guests.place_of[f] > 0:
-        return np.int64(guests.place_of[f] - 1)
-    features = pop.feature
-    for place in range(guests.first, len(features)):
+def _find_place(fc, f):
+    """Place of a feature, -1 where it has none; and the first free place for a fresh feature, -1 likewise."""
+    fresh, features = fc.fresh, fc.population.feature
+    if f < len(fresh.place_of) and fresh.place_of[f] > 0:
+        return np.int64(fresh.place_of[f] - 1), np.int64(-1)
+    free = np.int64(-1)
+    for place in range(fresh.first, len(features)):
         if features[place] == f:
-            return np.int64(place)
-    return np.int64(-1)
+            return np.int64(place), free
+        if features[place] < 0 and free < 0:
+            free = np.int64(place)
+    return np.int64(-1), free
 
 
 @kernel
-def free_place(pop, guests):
-    """The first free place for a guest, -1 where there is none."""
-    features = pop.feature
-    for place in range(guests.first, len(features)):
-        if features[place] < 0:
-            return np.int64(place)
-    return np.int64(-1)
+def give_place(fc, f):
+    """Give f a place: its own where it has one, otherwise a free one; -1 where it cannot be in any model."""
+    place, free = _find_place(fc, f)
+    if place >= 0:
+        return place
+    if free < 0 or not _fill_fresh(fc, free, f):
+        return np.int64(-1)
+    if f < fc.fresh.frozen and fc.table.kind[f] != COVARIATE:
+        remember(fc.pool, f)
+    return free
 
 
 @kernel
-def fill_place(data, ar, pool, pop, place, f):
-    """Column, Gram row and key of f at a free place; False where its column is not finite or constant."""
-    if not column_at(ar, pool, pop, place, f):
+def _fill_fresh(fc, place, f):
+    """Put a fresh feature into a free place; False where it has no column."""
+    if not fill_place(fc, place, f):
         return False
-    z, gram, features = pop.z, data.gram, pop.feature
-    for j in range(len(features)):
-        dot = dot_rows(z, place, z, j) if features[j] >= 0 else 0.0
-        gram[place, j] = dot
-        gram[j, place] = dot
-    weigh(data, ar, pop, place, f)
-    features[place] = f
+    fc.fresh.boost[place] = -log_rho(fc, f)
+    fc.data.prior.log_weight[place] += fc.fresh.boost[place]
     return True
 
 
 @kernel
-def welcome(data, ar, pool, pop, guests, space, f):
-    """Give f a place: its own where it has one, otherwise a free one; -1 where it cannot be in any model."""
-    place = find_place(pop, guests, f)
-    if place >= 0:
-        return place
-    place = free_place(pop, guests)
-    if place < 0 or not fill_place(data, ar, pool, pop, place, f):
-        return np.int64(-1)
-    if f < guests.frozen and ar.kind[f] != COVARIATE:
-        remember(pool, f)
-    boost = -log_rho(ar, guests, space, f)
-    guests.boost[place] = boost
-    data.prior.log_weight[place] += boost
-    return place
+def restore_place(fc, place, f):
+    """Empty a place, or put a feature into it as it was there before; False where that has no column."""
+    vacate(fc, place)
+    if f < 0:
+        return True
+    return _fill_fresh(fc, place, f) if place >= fc.fresh.first else fill_place(fc, place, f)
 
 
 @kernel
-def log_stay(pop, guests, rec, place):
-    """Move the steps that a guest spent in the model to the log."""
-    if rec.inside[place] > 0.0:
-        at = guests.logged
-        guests.log_feature[at] = pop.feature[place]
-        guests.log_steps[at] = rec.inside[place]
-        guests.logged = at + 1
-        guests.referred = 1
-        rec.inside[place] = 0.0
+def log_stay(fc, place):
+    """Move the steps that a fresh feature spent in the model to the log."""
+    fresh, inside = fc.fresh, fc.chain.record.inside
+    if inside[place] > 0.0:
+        at = fresh.logged
+        fresh.log_feature[at] = fc.population.feature[place]
+        fresh.log_steps[at] = inside[place]
+        fresh.logged = at + 1
+        fresh.referred = 1
+        inside[place] = 0.0
 
 
 @kernel
-def _dismiss(data, pop, guests, rec, place):
-    """Empty a place; its guest is not in the model."""
-    log_stay(pop, guests, rec, place)
-    data.prior.log_weight[place] = EMPTY_WEIGHT
-    pop.feature[place] = -1
-
-
-@kernel
-def _unwind(store, mark):
+def _unindex(store, mark):
     """Take the entries from ``mark`` on out of the index, last come first gone, so that no search path is broken."""
     index, hashes = store.slots, store.hash
     mask = np.uint64(len(index) - 1)
@@ -164,21 +147,22 @@ def _unwind(store, mark):
 
 
 @kernel
-def settle(data, ch, pop, guests, archive):
-    """Move the models with guests from the store to the archive, where they are known by their features.
+def _archive_models(fc):
+    """Move the models with fresh features from the store to the archive, where they are known by their features.
 
     Places are given to others next, so nothing may name a model by them.
     """
-    st, store, mark = ch.state, ch.store, guests.mark
+    ch, fresh, archive = fc.chain, fc.fresh, fc.archive
+    st, store, mark = ch.state, ch.store, fresh.mark
     last = store.count
     if last == mark:
         return
-    _unwind(store, mark)
+    _unindex(store, mark)
     store.count = mark
     evaluated = store.evaluated
-    words, values, visits, hashes, boost = store.words, store.log_posterior, store.visits, store.hash, guests.boost
+    words, values, visits, hashes, boost = store.words, store.log_posterior, store.visits, store.hash, fresh.boost
     for e in range(mark, last):
-        if not has_guest(guests, words[e]):
+        if not has_fresh(fresh, words[e]):
             seen = visits[e]
             new = insert(store, hashes[e], words[e], values[e])
             visits[new] = seen
@@ -186,63 +170,67 @@ def settle(data, ch, pop, guests, archive):
         if values[e] == NEG_INF:
             continue
         value = values[e]
-        for place in range(guests.first, len(boost)):
+        for place in range(fresh.first, len(boost)):
             if (words[e, place >> 6] >> np.uint64(place & 63)) & np.uint64(1):
                 value -= boost[place]
         note_seen(archive, hashes[e])
         if value > archive.bar:
-            keep(archive, hashes[e], value, words, e, pop, visits[e])
-            guests.referred = 1
+            keep(archive, hashes[e], value, words, e, fc.population, visits[e])
+            fresh.referred = 1
         else:
             archive.forgotten += visits[e]
     store.evaluated = evaluated
-    guests.mark = store.count
-    st.log_posterior, st.entry = here(data, st, ch.work, store)
+    fresh.mark = store.count
+    st.log_posterior, st.entry = here(fc.data, st, ch.work, store)
 
 
 @kernel
-def _forget_perfect(ch, guests):
-    """Models known to fit perfectly are remembered by place: those with guests are forgotten."""
-    perfect = ch.work.perfect
+def _forget_perfect(fc):
+    """Models known to fit perfectly are remembered by place: those with fresh features are forgotten."""
+    work = fc.chain.work
+    perfect = work.perfect
     kept = 0
-    for i in range(ch.work.perfect_count):
-        if not has_guest(guests, perfect[i]):
+    for i in range(work.perfect_count):
+        if not has_fresh(fc.fresh, perfect[i]):
             for w in range(perfect.shape[1]):
                 perfect[kept, w] = perfect[i, w]
             kept += 1
-    ch.work.perfect_count = kept
-    ch.work.perfect_next = kept % perfect.shape[0]
+    work.perfect_count = kept
+    work.perfect_next = kept % perfect.shape[0]
 
 
 @kernel
-def send_away(data, ch, pop, guests, archive, also):
-    """Dismiss the guests that are neither in the model nor marked in ``also``."""
-    settle(data, ch, pop, guests, archive)
-    _forget_perfect(ch, guests)
-    st, rec, features = ch.state, ch.record, pop.feature
-    for place in range(guests.first, len(features)):
-        if features[place] >= 0 and not st.member[place] and not also[place]:
-            _dismiss(data, pop, guests, rec, place)
+def drop_fresh(fc, also):
+    """Empty the places of fresh features that are neither in the model nor marked in ``also``."""
+    _archive_models(fc)
+    _forget_perfect(fc)
+    features, member = fc.population.feature, fc.chain.state.member
+    for place in range(fc.fresh.first, len(features)):
+        if features[place] >= 0 and not member[place] and not also[place]:
+            log_stay(fc, place)
+            fc.data.prior.log_weight[place] = EMPTY_WEIGHT
+            features[place] = -1
 
 
 @kernel
-def keep_features(ar, guests):
+def keep_features(fc):
     """Features made so far stay in the table."""
-    guests.table_mark = ar.count
-    guests.child_mark = ar.children
-    guests.referred = 0
+    fc.fresh.table_mark = fc.table.count
+    fc.fresh.child_mark = fc.table.children
+    fc.fresh.referred = 0
 
 
 @kernel
-def tidy(ar, pop, guests):
+def release_features(fc):
     """Features that nothing refers to any more leave the table, or it would soon be full."""
+    fresh, features = fc.fresh, fc.population.feature
     newest = np.int64(-1)
-    for place in range(guests.first, len(pop.feature)):
-        newest = max(newest, pop.feature[place])
-    if guests.referred or newest >= guests.table_mark:
-        keep_features(ar, guests)
+    for place in range(fresh.first, len(features)):
+        newest = max(newest, features[place])
+    if fresh.referred or newest >= fresh.table_mark:
+        keep_features(fc)
     else:
-        truncate_arena(ar, guests.table_mark, guests.child_mark)
+        truncate(fc.table, fresh.table_mark, fresh.child_mark)
 
 
 @kernel
@@ -256,15 +244,16 @@ def _poisson(rng, rate):
 
 
 @kernel
-def invite(data, ar, pool, pop, guests, space, rng, active):
+def draw_population(fc, active):
     """Draw the population's fresh features, each in with its probability rho; marks them in ``active``.
 
     There is room for many times the expected number, so that no draw is ever turned away for want of a place.
     """
-    for _ in range(_poisson(rng, guests.rate)):
-        f = draw_fresh(ar, guests.fresh, space, rng)
+    rng = fc.chain.rng
+    for _ in range(_poisson(rng, fc.fresh.rate)):
+        f = draw_from(fc.fresh.q, fc.space, fc.table, rng)
         if f < 0:
             continue
-        place = welcome(data, ar, pool, pop, guests, space, f)
-        if place >= guests.first:
+        place = give_place(fc, f)
+        if place >= fc.fresh.first:
             active[place] = 1

@@ -23,22 +23,24 @@ import numpy as np
 
 from modejump.core.compilation import entry, kernel
 from modejump.core.random import below, draw_alias, draw_cumulative, uniform
-from modejump.features.fresh import draw_edit, edit_probability
-from modejump.features.nonlinear.operators import CROSSOVER, MODIFY, MUTATION, PROJECT, edit, projection, within_limits
-from modejump.features.table import covariate, modification, product
+from modejump.features.distribution import draw_edit, edit_probability
+from modejump.features.language import make_feature
+from modejump.features.table import within_limits
 from modejump.kernels.chain import note_difference, note_flip, note_leave
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.jump import distance, search
-from modejump.kernels.moves import JUMP_GREEDY, accept
+from modejump.kernels.jump import distance, flip_one, search
+from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, JUMP_TEMPERED, accept
 from modejump.kernels.neighbour import here, neighbour
-from modejump.kernels.populations.fresh_features import invite, plain_value, send_away, welcome
+from modejump.kernels.populations.fresh_features import draw_population, drop_fresh, give_place, own_log_posterior
 from modejump.kernels.state import copy_state, flip_all, refresh, toggle_to
 from modejump.kernels.store import first_slot, probe
 
 NONE, LITERAL, DELAYED, SMALL, COUPLED, EDIT, RECALL = range(7)
 POPULATION_MOVES = ("none", "literal", "delayed", "small", "coupled", "edit", "recall")
-# Slots of Between.tried: proposals, moves to another model, and ways back that did not contain the model.
+# Columns of Between.tried: proposals, moves to another model, and ways back that did not contain the model.
 PROPOSED, MOVED, ZERO_REVERSE = 0, 1, 2
+# Searches inside a population, by name.
+SEARCHES = {"greedy": JUMP_GREEDY, "annealing": JUMP_ANNEAL, "mcmc": JUMP_TEMPERED}
 # A small move leaves at most so many members of the model free.
 FREE_MEMBERS = 2
 
@@ -59,42 +61,47 @@ class Between(NamedTuple):
 
     cumulative: np.ndarray  # float64 (7,): cumulative weights of the moves, the first of which does nothing
     active: np.ndarray  # uint8 (K,): 1 for places in the present population
-    also: np.ndarray  # uint8 (K,): guests to keep besides the model's
+    also: np.ndarray  # uint8 (K,): fresh features to keep besides the model's
     listed: np.ndarray  # int64 (K,): places in the population, the model's members first
     tried: np.ndarray  # int64 (7, 3)
     generated: int  # features that a literal population tries to generate
     rho: float  # probability of a flip in the randomisation; 0: one over the size of the population
+    search: int  # kind of search, one of SEARCHES
     include: float  # probability of each library feature to be in a coupled population
     recalled: Recalled
 
 
 @kernel
+def _flip_probability(between, size):
+    return between.rho if between.rho > 0.0 else 1.0 / (size + 1.0)
+
+
+@kernel
 def _log_randomise(between, size, d):
     """Log of q_r: d of the population's features flipped, the others not."""
-    rho = between.rho if between.rho > 0.0 else 1.0 / (size + 1.0)
+    rho = _flip_probability(between, size)
     return d * np.log(rho) + (size - d) * np.log(1.0 - rho)
 
 
 @kernel
-def _randomise(data, ch, st, between, size):
+def _randomise(fc, st, size):
     """Flip each feature of the population with probability rho; returns how many flipped."""
-    one = np.int64(1)
-    rho = between.rho if between.rho > 0.0 else 1.0 / (size + 1.0)
+    ch, active, rho = fc.chain, fc.between.active, _flip_probability(fc.between, size)
     d = 0
-    for place in range(len(between.active)):
-        if between.active[place] and uniform(ch.rng) < rho:
-            ch.flips[0] = place
-            flip_all(data, st, ch.work, ch.flips, one)
+    for place in range(len(active)):
+        if active[place] and uniform(ch.rng) < rho:
+            flip_one(fc.data, st, ch, place)
             d += 1
     if d > 0:
-        st.log_posterior, st.entry = here(data, st, ch.work, ch.store)
+        st.log_posterior, st.entry = here(fc.data, st, ch.work, ch.store)
     return d
 
 
 @kernel
-def _search(data, ch, moves, st, between, small):
+def _search(fc, st, small):
     """Search inside the population; where it is small, only a few members of the model may leave."""
-    locked, active = ch.locked, between.active
+    ch = fc.chain
+    locked, active = ch.locked, fc.between.active
     for place in range(len(active)):
         locked[place] = 0 if active[place] else 1
     if small:
@@ -103,22 +110,22 @@ def _search(data, ch, moves, st, between, small):
             locked[st.order[i]] = 1
         for _ in range(min(FREE_MEMBERS, size)):
             locked[st.order[below(ch.rng, size)]] = 0
-    search(JUMP_GREEDY, data, st, ch.work, ch.store, moves, ch.rng, locked, ch.flips)
+    search(fc.between.search, fc.data, st, ch, fc.moves)
     for place in range(len(active)):
         locked[place] = 0
 
 
 @kernel
-def _begin_population(pop, guests, between, st):
+def _begin_population(fc, st):
     """The library and the model's members; returns how many features that is."""
-    active, listed, features = between.active, between.listed, pop.feature
+    active, listed, features = fc.between.active, fc.between.listed, fc.population.feature
     m = 0
     for place in range(len(features)):
         active[place] = 1 if st.member[place] else 0
         if st.member[place]:
             listed[m] = place
             m += 1
-    for place in range(guests.first):
+    for place in range(fc.fresh.first):
         if features[place] >= 0 and not active[place]:
             active[place] = 1
             listed[m] = place
@@ -127,52 +134,37 @@ def _begin_population(pop, guests, between, st):
 
 
 @kernel
-def _draw_parent(pop, between, st, m, rng):
-    """A feature of the population: half of the time a member of the model."""
-    size = st.size
-    if size > 0 and uniform(rng) < 0.5:
-        return pop.feature[between.listed[below(rng, size)]]
-    return pop.feature[between.listed[below(rng, m)]]
+def _generate(fc, st, m):
+    """A feature made from those of the population by one of the operators, -1 where the draw is void.
+
+    Each parent is a member of the model half of the time.
+    """
+    rng, listed = fc.chain.rng, fc.between.listed
+    operator = draw_cumulative(rng, fc.space.cumulative)
+    count = np.int64(2 if m > 0 else 0)
+    for i in range(count):
+        among = st.size if st.size > 0 and uniform(rng) < 0.5 else m
+        fc.table.parents[i] = fc.population.feature[listed[below(rng, among)]]
+    return make_feature(fc.space, fc.table, operator, count, rng)
 
 
 @kernel
-def _generate(ar, pop, between, space, st, m, rng):
-    """A feature made from those of the population by one of the operators, -1 where the draw is void."""
-    operator = draw_cumulative(rng, space.cumulative)
-    if operator == MUTATION or m == 0:
-        return covariate(ar, below(rng, space.n_columns))
-    f = _draw_parent(pop, between, st, m, rng)
-    if operator == CROSSOVER:
-        return product(ar, f, _draw_parent(pop, between, st, m, rng))
-    if operator == MODIFY or operator == PROJECT:
-        if len(space.transforms) == 0:
-            return np.int64(-1)
-        code = space.transforms[below(rng, len(space.transforms))]
-        if operator == MODIFY:
-            return modification(ar, code, f)
-        parents = np.empty(2, np.int64)
-        parents[0] = f
-        parents[1] = _draw_parent(pop, between, st, m, rng)
-        return projection(ar, code, parents, np.int64(2))
-    return edit(ar, space, operator, f, uniform(rng), uniform(rng), uniform(rng))
-
-
-@kernel
-def _draw_population(data, ch, ar, pool, pop, guests, between, space, st):
+def _given_model(fc, st):
     """S given M: the library, the model, and features generated from them; returns its size.
 
-    It depends on the model and on what is frozen, on nothing else; a guest that happens to have a place already
+    It depends on the model and on what is frozen, on nothing else; a fresh feature that happens to have a place already
     keeps it, but is in the population only where it was drawn.
     """
-    m = _begin_population(pop, guests, between, st)
-    for _ in range(between.generated):
-        f = _generate(ar, pop, between, space, st, m, ch.rng)
-        if f < 0 or not within_limits(ar, space, f):
+    active, listed = fc.between.active, fc.between.listed
+    m = _begin_population(fc, st)
+    for _ in range(fc.between.generated):
+        f = _generate(fc, st, m)
+        if f < 0 or not within_limits(fc.space, fc.table, f):
             continue
-        place = welcome(data, ar, pool, pop, guests, space, f)
-        if place >= 0 and not between.active[place]:
-            between.active[place] = 1
-            between.listed[m] = place
+        place = give_place(fc, f)
+        if place >= 0 and not active[place]:
+            active[place] = 1
+            listed[m] = place
             m += 1
     return m
 
@@ -198,69 +190,71 @@ def _contains(between, st):
 
 
 @kernel
-def literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive):
+def literal_move(kind, fc):
     """Theorems 1 and 2; True where the model changed."""
+    ch, fresh, between = fc.chain, fc.fresh, fc.between
     st, forward, backward = ch.state, ch.forward, ch.backward
     small = np.int64(kind == SMALL)
-    size = _draw_population(data, ch, ar, pool, pop, guests, between, space, st)
+    size = _given_model(fc, st)
     copy_state(st, forward)
-    _search(data, ch, moves, forward, between, small)
-    d = _randomise(data, ch, forward, between, size)
-    log_target = plain_value(guests, forward) - plain_value(guests, st)
+    _search(fc, forward, small)
+    d = _randomise(fc, forward, size)
+    log_target = own_log_posterior(fresh, forward) - own_log_posterior(fresh, st)
     if not forward.log_posterior > NEG_INF or (kind != LITERAL and not accept(ch.rng, log_target)):
         return False
     log_forward = _log_randomise(between, size, d)
-    for place in range(guests.first, len(between.also)):
+    for place in range(fresh.first, len(between.also)):
         between.also[place] = forward.member[place]
-    send_away(data, ch, pop, guests, archive, between.also)
-    back = _draw_population(data, ch, ar, pool, pop, guests, between, space, forward)
+    drop_fresh(fc, between.also)
+    back = _given_model(fc, forward)
     if not _contains(between, st):
         between.tried[kind, ZERO_REVERSE] += 1
         return False
     copy_state(forward, backward)
-    _search(data, ch, moves, backward, between, small)
+    _search(fc, backward, small)
     log_ratio = _log_randomise(between, back, distance(st, backward)) - log_forward
     if not accept(ch.rng, log_ratio + (log_target if kind == LITERAL else 0.0)):
         return False
-    forward.log_posterior, forward.entry = here(data, forward, ch.work, ch.store)
+    forward.log_posterior, forward.entry = here(fc.data, forward, ch.work, ch.store)
     return _take(ch, forward)
 
 
 @kernel
-def _library_size(guests, st):
+def _library_size(fresh, st):
     """How many members of the model are in the library."""
     m = 0
     for i in range(st.size):
-        if st.order[i] < guests.first:
+        if st.order[i] < fresh.first:
             m += 1
     return m
 
 
 @kernel
-def coupled_move(data, ch, moves, ar, pool, pop, guests, between, space):
+def coupled_move(fc):
     """The move with the same population on the way back; True where the model changed."""
+    ch, fresh, between = fc.chain, fc.fresh, fc.between
     st, forward, backward = ch.state, ch.forward, ch.backward
-    active, features = between.active, pop.feature
+    active, features = between.active, fc.population.feature
     for place in range(len(features)):
         inside = st.member[place] or (
-            place < guests.first and features[place] >= 0 and uniform(ch.rng) < between.include
+            place < fresh.first and features[place] >= 0 and uniform(ch.rng) < between.include
         )
         active[place] = 1 if inside else 0
-    invite(data, ar, pool, pop, guests, space, ch.rng, active)
+    draw_population(fc, active)
     size = 0
     for place in range(len(features)):
         size += active[place]
     copy_state(st, forward)
-    _search(data, ch, moves, forward, between, np.int64(0))
-    d = _randomise(data, ch, forward, between, size)
+    _search(fc, forward, np.int64(0))
+    d = _randomise(fc, forward, size)
     if not forward.log_posterior > NEG_INF:
         return False
-    # The values hold the factors of guests; those of library features are all alike.
-    log_factor = (_library_size(guests, st) - _library_size(guests, forward)) * np.log(between.include)
+    # The values hold the factors of fresh features; those of library features are all alike.
+    log_factor = (_library_size(fresh, st) - _library_size(fresh, forward)) * np.log(between.include)
     if not accept(ch.rng, forward.log_posterior - st.log_posterior + log_factor):
         return False
     copy_state(forward, backward)
-    _search(data, ch, moves, backward, between, np.int64(0))
+    _search(fc, backward, np.int64(0))
     log_ratio = _log_randomise(between, size, distance(st, backward)) - _log_randomise(between, size, d)
     if not accept(ch.rng, log_ratio):
         return False
@@ -268,39 +262,40 @@ def coupled_move(data, ch, moves, ar, pool, pop, guests, between, space):
 
 
 @kernel
-def edit_move(data, ch, ar, pool, pop, guests, space):
+def edit_move(fc):
     """Exchange a member for an edit of it; True where the model changed."""
+    ch, fresh = fc.chain, fc.fresh
     st = ch.state
     if st.size == 0:
         return False
     old = st.order[below(ch.rng, st.size)]
-    f = pop.feature[old]
-    g = draw_edit(ar, space, f, ch.rng)
+    f = fc.population.feature[old]
+    g = draw_edit(fc.space, fc.table, f, ch.rng)
     if g < 0:
         return False
-    new = welcome(data, ar, pool, pop, guests, space, g)
+    new = give_place(fc, g)
     if new < 0 or st.member[new]:
         return False
     ch.flips[0] = old
     ch.flips[1] = new
     two = np.int64(2)
-    value, entry_of = neighbour(data, st, ch.work, ch.store, ch.flips, two)
+    value, entry_of = neighbour(fc.data, st, ch.work, ch.store, ch.flips, two)
     if value == NEG_INF:
         return False
-    boosts = (guests.boost[new] if new >= guests.first else 0.0) - (guests.boost[old] if old >= guests.first else 0.0)
+    boosts = (fresh.boost[new] if new >= fresh.first else 0.0) - (fresh.boost[old] if old >= fresh.first else 0.0)
     log_target = value - st.log_posterior - boosts
-    # The count of edits is the dear part: first see whether the posterior would let the move pass.
+    # The count of edits is the expensive part: first see whether the posterior would let the move pass.
     if not accept(ch.rng, log_target):
         return False
-    back = edit_probability(ar, space, g, f)
-    if back == 0.0 or not accept(ch.rng, np.log(back / edit_probability(ar, space, f, g))):
+    back = edit_probability(fc.space, fc.table, g, f)
+    if back == 0.0 or not accept(ch.rng, np.log(back / edit_probability(fc.space, fc.table, f, g))):
         return False
     note_leave(ch.record, st, ch.store)
     note_flip(ch.record, st, old)
     note_flip(ch.record, st, new)
     ch.flips[0] = old
     ch.flips[1] = new
-    flip_all(data, st, ch.work, ch.flips, two)
+    flip_all(fc.data, st, ch.work, ch.flips, two)
     st.log_posterior = value
     st.entry = entry_of
     return True
@@ -317,9 +312,10 @@ def index_models(hashes, slots):
 
 
 @kernel
-def recall_move(data, ch, between):
+def recall_move(fc):
     """Go to a model of the list; True where the model changed."""
-    st, forward, recalled = ch.state, ch.forward, between.recalled
+    ch, recalled = fc.chain, fc.between.recalled
+    st, forward = ch.state, ch.forward
     old = probe(recalled, st.hash, st.words)
     if old < 0:
         return False
@@ -327,9 +323,9 @@ def recall_move(data, ch, between):
     if new == old:
         return False
     copy_state(st, forward)
-    toggle_to(data, forward, recalled.words, new)
-    refresh(data, forward, ch.work)
-    forward.log_posterior, forward.entry = here(data, forward, ch.work, ch.store)
+    toggle_to(fc.data, forward, recalled.words, new)
+    refresh(fc.data, forward, ch.work)
+    forward.log_posterior, forward.entry = here(fc.data, forward, ch.work, ch.store)
     log_target = forward.log_posterior - st.log_posterior
     if not accept(ch.rng, log_target + recalled.log_weight[old] - recalled.log_weight[new]):
         return False
@@ -337,16 +333,17 @@ def recall_move(data, ch, between):
 
 
 @kernel
-def move_between(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive):
+def move_between(kind, fc):
     """One move between populations; True where the model changed."""
-    between.tried[kind, PROPOSED] += 1
+    tried = fc.between.tried
+    tried[kind, PROPOSED] += 1
     if kind == COUPLED:
-        moved = coupled_move(data, ch, moves, ar, pool, pop, guests, between, space)
+        moved = coupled_move(fc)
     elif kind == EDIT:
-        moved = edit_move(data, ch, ar, pool, pop, guests, space)
+        moved = edit_move(fc)
     elif kind == RECALL:
-        moved = recall_move(data, ch, between)
+        moved = recall_move(fc)
     else:
-        moved = literal_move(kind, data, ch, moves, ar, pool, pop, guests, between, space, archive)
-    between.tried[kind, MOVED] += moved
+        moved = literal_move(kind, fc)
+    tried[kind, MOVED] += moved
     return moved

@@ -2,6 +2,8 @@
 
 The population lives in the arrays of a ``ProblemData`` with one term for each place, so the chain's kernels work on
 it unchanged. A place without a feature has no column and a prior weight that rules it out.
+
+Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
-from modejump.features.nonlinear.columns import column_into, remember, settle_alphas
+from modejump.features.language import write_column
+from modejump.features.pool import remember
 from modejump.features.table import COVARIATE
 from modejump.problem.design import BASE_TOLERANCE
 
@@ -33,10 +36,10 @@ class Population(NamedTuple):
     listed: np.ndarray  # int64 (S,): places in the order of the factor
     row: np.ndarray  # float64 (S,)
     scalars: np.ndarray  # factored: places listed in the factor
-    log_weight: np.ndarray  # float64 (C + 1,): log prior weight of a feature by its complexity
+    log_weight: np.ndarray  # float64 (C + 1,): prior weight of a feature by its complexity
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
-    # feature's number (S, 1). Nothing, (S, 0), for the library's own families.
+    # feature's number (S, 1). Nothing, (S, 0), for the package's own families.
     shown: np.ndarray
 
 
@@ -61,12 +64,12 @@ def dot_rows(a, i, b, j):
 
 
 @kernel
-def standardise(pop, scratch, place):
+def standardise(pop, column, place):
     """Weight, project the base out and scale; False where a value is not finite or nothing is left."""
     z, basis, root = pop.z, pop.basis, pop.root_weight
     n = z.shape[1]
     for r in range(n):
-        z[place, r] = scratch[0, r] * root[r]
+        z[place, r] = column[r] * root[r]
     total = dot_rows(z, place, z, place)
     if not total < np.inf or total == 0.0:
         return False
@@ -107,82 +110,80 @@ def _extend_factor(pop, place):
 
 
 @kernel
-def relist(data, pop):
+def factorise_population(fc):
     """Factorise the Gram matrix of the features present."""
+    pop, gram = fc.population, fc.data.gram
     pop.factored = 0
-    gram, row = data.gram, pop.row
     for place in range(len(pop.feature)):
         if pop.feature[place] >= 0:
             for j in range(len(pop.feature)):
-                row[j] = gram[place, j]
+                pop.row[j] = gram[place, j]
             _extend_factor(pop, place)
 
 
 @kernel
-def feature_weight(ar, pop, f):
-    """Log prior weight of a feature."""
-    w = pop.log_weight[ar.complexity[f]]
-    return w + ar.log_spellings[f] if pop.per_spelling else w
-
-
-@kernel
-def _show(pop, scratch, place, f):
-    """Write down what a likelihood of the user's own is shown of f, whose column is in the scratch row."""
-    shown = pop.shown
+def column_at(fc, place, f):
+    """Standardised column of f at a place; False where it is not finite or constant."""
+    if not write_column(fc.space, fc.table, fc.pool, f):
+        return False
+    column, shown = fc.pool.scratch[0], fc.population.shown
     if shown.shape[1] == 1:
         shown[place, 0] = f
     else:
         for r in range(shown.shape[1]):
-            shown[place, r] = scratch[0, r]
+            shown[place, r] = column[r]
+    return standardise(fc.population, column, place)
 
 
 @kernel
-def column_at(ar, pool, pop, place, f):
-    """Standardised column of f at a place; False where it is not finite or constant."""
-    if not settle_alphas(ar, pool, f, pool.projections):
-        return False
-    column_into(ar, pool, f, np.int64(0))
-    _show(pop, pool.scratch, place, f)
-    return standardise(pop, pool.scratch, place)
-
-
-@kernel
-def weigh(data, ar, pop, place, f):
+def weigh(fc, place, f):
     """What the problem knows of the feature at a place besides its Gram row: response, prior weight, key."""
+    data, pop, table = fc.data, fc.population, fc.table
     data.gram[place, place] = 1.0
     data.corr[place] = dot_rows(pop.z, place, pop.target, np.int64(0))
-    data.prior.log_weight[place] = feature_weight(ar, pop, f)
-    data.zobrist[place] = ar.key[f]
+    weight = pop.log_weight[table.complexity[f]]
+    data.prior.log_weight[place] = weight + table.log_spellings[f] if pop.per_spelling else weight
+    data.zobrist[place] = table.key[f]
 
 
 @kernel
-def admit(data, ar, pool, pop, place, f):
-    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
-    if not column_at(ar, pool, pop, place, f):
+def fill_place(fc, place, f):
+    """Column, Gram row and key of f at a free place; False where its column is not finite or constant."""
+    if not column_at(fc, place, f):
         return False
-    z, row, features = pop.z, pop.row, pop.feature
+    z, gram, features = fc.population.z, fc.data.gram, fc.population.feature
     for j in range(len(features)):
-        row[j] = dot_rows(z, place, z, j) if features[j] >= 0 else 0.0
-    if not _extend_factor(pop, place):
-        return False
-    gram = data.gram
-    for j in range(len(features)):
-        gram[place, j] = row[j]
-        gram[j, place] = row[j]
-    weigh(data, ar, pop, place, f)
+        dot = dot_rows(z, place, z, j) if features[j] >= 0 else 0.0
+        gram[place, j] = dot
+        gram[j, place] = dot
+    weigh(fc, place, f)
     features[place] = f
-    if ar.kind[f] != COVARIATE:
-        remember(pool, f)
     return True
 
 
 @kernel
-def vacate(data, pop, place):
+def admit(fc, place, f):
+    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
+    pop, gram = fc.population, fc.data.gram
+    if not fill_place(fc, place, f):
+        return False
+    for j in range(len(pop.feature)):
+        pop.row[j] = gram[place, j]
+    if not _extend_factor(pop, place):
+        vacate(fc, place)
+        return False
+    if fc.table.kind[f] != COVARIATE:
+        remember(fc.pool, f)
+    return True
+
+
+@kernel
+def vacate(fc, place):
     """Empty a place."""
-    gram = data.gram
+    gram = fc.data.gram
     for j in range(gram.shape[0]):
         gram[place, j] = 0.0
         gram[j, place] = 0.0
-    data.corr[place] = 0.0
-    data.prior.log_weight[place] = EMPTY_WEIGHT
-    pop.feature[place] = -1
+    fc.data.corr[place] = 0.0
+    fc.data.prior.log_weight[place] = EMPTY_WEIGHT
+    fc.population.feature[place] = -1

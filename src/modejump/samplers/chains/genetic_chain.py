@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.core.handles import scalars_of
-from modejump.core.random import alias_table, new_stream
-from modejump.features.nonlinear.columns import ColumnPool
-from modejump.features.nonlinear.expression import Feature
-from modejump.features.nonlinear.operators import SpaceArrays
-from modejump.kernels.chain import Chain, new_record
-from modejump.kernels.moves import KERNELS, MAX_FLIPS, Moves
-from modejump.kernels.populations.archive import Archive, new_archive
-from modejump.kernels.populations.genetic import ARENA_FULL, Genetic, evolve
-from modejump.kernels.state import new_state, new_work
-from modejump.kernels.store import new_store
-from modejump.likelihoods.glm.newton import Glm
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
+from modejump.core.random import new_stream
+from modejump.features.expression import Expression
+from modejump.kernels.populations.archive import NEGLIGIBLE
+from modejump.kernels.populations.feature_chain import EVOLVE
+from modejump.kernels.populations.genetic import TABLE_FULL
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.snapshots import Reader, Snapshot, fill_stream, fill_work, flatten, under, work_arrays
-from modejump.samplers.chains.feature_snapshots import (
-    alpha_arrays,
-    archive_arrays,
-    arena_arrays,
-    collected_arrays,
-    fill_archive,
-    fill_population,
-    population_arrays,
-    read_alphas,
-    read_collected,
-)
+from modejump.samplers.chains import feature_snapshots as stored
+from modejump.samplers.chains.workspace import Workspace, new_genetic, uniform_moves
 
-ARENA_FEATURES = 1 << 17
+FEATURES = 1 << 17
 # At most so many models of a chain are collected, and none so far below its best one.
 MOST_MODELS = 2_000
 SPAN = 16.0
@@ -42,58 +26,26 @@ COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
 
 
-def population_moves(s: int) -> Moves:
-    """Kernel mixture inside a population."""
-    weights = np.array([KERNEL_WEIGHTS.get(name, 0.0) for name in KERNELS])
-    threshold, alias = alias_table(np.ones(s))
-    return Moves(
-        np.cumsum(weights / weights.sum()),
-        threshold,
-        alias,
-        np.zeros((s, 0), np.int64),
-        np.zeros((s, 0)),
-        np.zeros((s, 0)),
-        min(0.1, 1.0 / s),
-        min(3, s),
-        min(2 * s, 20),
-        2.0,
-        1,
-    )
+class GeneticChain(Workspace):
+    """A chain of populations.
 
-
-def _new_genetic(s: int, steps: int, patience: int) -> Genetic:
-    return Genetic(
-        np.zeros(s),
-        np.zeros(s, np.uint8),
-        np.zeros(max(s, 64), np.int64),
-        scalars_of(populations=0, stalled=0, restarts=0, started=0, run_best=-np.inf, best=-np.inf),
-        np.zeros((10, 2), np.int64),
-        KEEP_AT,
-        KEEP_LOW,
-        patience,
-        steps,
-    )
-
-
-def population_chain(s: int, steps: int, stream: np.ndarray, glm: Glm) -> Chain:
-    """A chain over the places of a population; its store holds what one population evaluates."""
-    room = s + MAX_FLIPS
-    return Chain(
-        new_state(s, s, room),
-        new_state(s, s, room),
-        new_state(s, s, room),
-        new_work(room, MAX_FLIPS, s, glm),
-        new_store(4 * steps + 1024, max(1, -(-s // 64))),
-        new_record(s),
-        stream,
-        np.zeros(s, np.uint8),
-        np.zeros(s, np.int64),
-        np.zeros(MAX_FLIPS, np.int64),
-    )
-
-
-class GeneticChain(FeatureTable):
-    """A chain of populations with all its arrays."""
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seed : SeedSequence
+        The chain's own stream.
+    steps : int
+        MJMCMC steps in a population.
+    patience : int
+        Populations without improvement before the chain begins anew.
+    archive : int
+        Models that the archive has room for.
+    memory : int
+        Bytes for the columns that are kept.
+    distinct : int
+        Distinct models that can be counted.
+    """
 
     def __init__(
         self,
@@ -106,108 +58,96 @@ class GeneticChain(FeatureTable):
         memory: int = COLUMN_BYTES,
         distinct: int = 1 << 16,
     ) -> None:
-        super().__init__(problem, ARENA_FEATURES)
-        s, n = problem.space.population, problem.x.shape[1]
-        slots = int(min(max(memory // (8 * n), s + 8), 4096))
-        self.pool: ColumnPool = self.new_pool(slots)
-        self.data, self.population = self.new_places(s)
-        self.genetic = _new_genetic(s, steps, patience)
-        self.chain = population_chain(s, steps, new_stream(seed), self.data.glm)
-        self.moves = population_moves(s)
-        self.declared: SpaceArrays = problem.declared()
-        self.archive: Archive = new_archive(archive, problem.space.size, distinct)
-        self.collected: dict[frozenset[Feature], float] = {}
-        self.alphas: dict[Feature, np.ndarray] = {}
-
-    def run(self, populations: int) -> int:
-        """So many populations; returns why it stopped."""
-        return int(
-            evolve(
-                self.data,
-                self.chain,
-                self.moves,
-                self.arena,
-                self.pool,
-                self.population,
-                self.genetic,
-                self.declared,
-                self.archive,
-                populations,
-            )
+        s, n = int(problem.language.limits.population), problem.x.shape[1]
+        super().__init__(
+            problem,
+            s,
+            features=FEATURES,
+            columns=int(min(max(memory // (8 * n), s + 8), 4096)),
+            models=4 * steps + 1024,
+            archive=(archive, distinct, NEGLIGIBLE),
+            stream=new_stream(seed),
         )
+        operators = len(self.arrays.space.cumulative)
+        self.replace(
+            genetic=new_genetic(s, operators, steps, patience, KEEP_AT, KEEP_LOW),
+            moves=uniform_moves(s, KERNEL_WEIGHTS),
+        )
+        self.collected: dict[frozenset[Expression], float] = {}
+        self.constants: dict[Expression, np.ndarray] = {}
+
+    @property
+    def populations(self) -> int:
+        """Populations so far."""
+        return int(self.arrays.genetic.scalars["populations"])
 
     def run_to(self, populations: int) -> None:
-        """Go on until so many populations in all; the table of features is renewed where it is full."""
-        while (left := populations - int(self.genetic.scalars["populations"])) > 0:
-            if self.run(left) == ARENA_FULL:
-                self._renew_arena()
+        """Search until so many populations in all; the table of features is renewed where it is full."""
+        while (left := populations - self.populations) > 0:
+            _, reason = self.work(EVOLVE, steps=left)
+            if reason == TABLE_FULL:
+                # The population starts again.
+                self.collect()
+                self.forget_features()
+                self.arrays.archive.scalars["kept"] = 0
+                self.arrays.archive.slots[:] = 0
+                self.arrays.genetic.scalars["started"] = 0
 
-    def _renew_arena(self) -> None:
-        """Collect what the archive holds and begin with an empty table; the population starts again."""
-        self.collect()
-        size = self.problem.space.size
-        self.forget_features()
-        self.population.feature[:] = -1
-        self.pool.owner[:] = -1
-        self.pool.slot[:] = 0
-        self.archive = new_archive(len(self.archive.key), size, len(self.archive.seen) // 2)._replace(
-            scalars=self.archive.scalars, seen=self.archive.seen
-        )
-        self.archive.scalars["kept"] = 0
-        self.genetic.scalars["started"] = 0
-
-    def best_model(self) -> list[Feature]:
+    def best_model(self) -> list[Expression]:
         """The best model of the archive."""
-        kept = int(self.archive.scalars["kept"])
+        archive = self.arrays.archive
+        kept = int(archive.scalars["kept"])
         if not kept:
             return []
-        m = int(np.argmax(self.archive.log_posterior[:kept]))
-        return [self.feature(int(f)) for f in self.archive.features[m, : self.archive.size[m]]]
+        m = int(np.argmax(archive.log_posterior[:kept]))
+        return [self.feature(int(f)) for f in archive.features[m, : archive.size[m]]]
 
     def collect(self) -> None:
-        """Add the leading models of the archive, and the alphas of their projections, to what was collected."""
-        kept = int(self.archive.scalars["kept"])
-        values = self.archive.log_posterior[:kept]
+        """Add the leading models of the archive, and the constants inside their features, to what was collected."""
+        archive = self.arrays.archive
+        values = archive.log_posterior[: int(archive.scalars["kept"])]
         for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
             if values[m] < values.max() - SPAN:
                 break
-            ids = [int(f) for f in self.archive.features[m, : self.archive.size[m]]]
-            self.collected[frozenset(self.feature(f) for f in ids)] = float(values[m])
-            if self.problem.space.projection > 0:
-                for f in ids:
-                    self.collect_alphas(f, self.alphas)
+            numbers = [int(f) for f in archive.features[m, : archive.size[m]]]
+            self.collected[frozenset(self.feature(f) for f in numbers)] = float(values[m])
+            if self.language.fits_constants:
+                for f in numbers:
+                    self.collect_constants(f, self.constants)
 
     def snapshot(self) -> Snapshot:
         """The chain between two populations.
 
         The next population begins with an empty store and a model set anew, so the last one's are left out.
         """
+        arrays = self.arrays
         return (
-            under("arena", arena_arrays(self.arena))
-            | under("population", population_arrays(self.data, self.population))
-            | under("genetic", flatten(self.genetic))
-            | under("archive", archive_arrays(self.archive))
-            | under("work", work_arrays(self.chain.work))
-            | under("collected", collected_arrays(self.collected))
-            | under("alphas", alpha_arrays(self.alphas))
-            | {"tried": self.chain.record.tried.copy(), "rng": self.chain.rng.copy()}
+            under("table", stored.table_arrays(arrays.table))
+            | under("genetic", flatten(arrays.genetic))
+            | under("archive", stored.archive_arrays(arrays.archive))
+            | under("work", work_arrays(arrays.chain.work))
+            | under("collected", stored.collected_arrays(self.collected))
+            | under("constants", stored.constant_arrays(self.constants))
+            | {"features": arrays.population.feature.copy()}
+            | {"tried": arrays.chain.record.tried.copy(), "rng": arrays.chain.rng.copy()}
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from where a chain of the same problem was when the snapshot was taken."""
-        reader = Reader(snapshot)
-        self.fill_arena(reader.under("arena"))
-        depth = self.problem.space.depth
-        fill_population(reader.under("population"), self.data, self.population, self.arena, depth)
+        """Resume from where a chain of the same problem was when the snapshot was taken."""
+        reader, arrays = Reader(snapshot), self.arrays
+        stored.fill_table(reader.under("table"), self.language, arrays.space, arrays.table, 0, 0)
+        self._memo = {}
+        self.forget_columns()
+        self.restore_places(reader, "features", 0)
         genetic = reader.under("genetic")
-        genetic.fill(self.genetic)
-        genetic.need((self.genetic.best_model <= 1).all(), "best_model")
+        genetic.fill(arrays.genetic)
+        genetic.need((arrays.genetic.best_model <= 1).all(), "best_model")
         settings = {name: genetic.number(name) for name in ("keep_at", "keep_low")}
         settings |= {name: genetic.whole(name, 0, 1 << 62) for name in ("patience", "steps")}
-        genetic.need(settings.items() <= self.genetic._asdict().items(), "steps")
-        fill_archive(reader.under("archive"), self.archive, int(self.arena.scalars["count"]))
-        fill_work(reader.under("work"), self.chain.work, len(self.population.feature))
-        self.collected = read_collected(reader.under("collected"), self.problem.names, self.problem.space)
-        self.alphas = read_alphas(reader.under("alphas"), self.problem.names, self.problem.space)
-        reader.into("tried", self.chain.record.tried)
-        fill_stream(reader, self.chain.rng)
+        genetic.need(settings.items() <= arrays.genetic._asdict().items(), "steps")
+        stored.fill_archive(reader.under("archive"), arrays.archive, int(arrays.table.scalars["count"]))
+        fill_work(reader.under("work"), arrays.chain.work, len(arrays.population.feature))
+        self.collected = stored.read_collected(reader.under("collected"), self.language)
+        self.constants = stored.read_constants(reader.under("constants"), self.language)
+        reader.into("tried", arrays.chain.record.tried)
+        fill_stream(reader, arrays.chain.rng)

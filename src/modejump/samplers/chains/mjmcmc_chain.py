@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from modejump.core.random import new_stream
-from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_record, run, run_batches
+from modejump.kernels.chain import DONE, WANT_FIT, WANT_STORE, Chain, new_chain, run_batches
 from modejump.kernels.moves import MAX_FLIPS, Moves
 from modejump.kernels.state import new_state, new_work, with_room
-from modejump.kernels.store import better_half, bytes_per_model, forget, new_store, resize
+from modejump.kernels.store import better_half, bytes_per_model, forget, resize
 from modejump.likelihoods.glm.newton import ANSWERED, Glm
 from modejump.likelihoods.glm.parts import fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem, ProblemData
@@ -34,24 +34,12 @@ class Batched(Protocol):
         """Make neighbouring batches one, two and two."""
 
 
-def new_chain(problem: Problem, stream: np.ndarray, models: int) -> Chain:
+def chain_of(problem: Problem, stream: np.ndarray, models: int) -> Chain:
     """Arrays of a chain at no model yet, with a store for so many models."""
-    first = problem.data.first
-    k, p = problem.n_terms, problem.n_columns
-    widest = int(np.sort(np.diff(first))[-MAX_FLIPS:].sum())
-    room = min(p + widest, max(32, 2 * widest))
-    return Chain(
-        new_state(k, p, room),
-        new_state(k, p, room),
-        new_state(k, p, room),
-        new_work(room, widest, k, problem.data.glm),
-        new_store(models, max(1, -(-k // 64))),
-        new_record(k),
-        stream,
-        np.zeros(k, np.uint8),
-        np.zeros(k, np.int64),
-        np.zeros(MAX_FLIPS, np.int64),
-    )
+    columns = problem.n_columns
+    widest = int(np.sort(np.diff(problem.data.first))[-MAX_FLIPS:].sum())
+    room = min(columns + widest, max(32, 2 * widest))
+    return new_chain(problem.n_terms, columns, problem.data.glm, stream, widest=widest, room=room, models=models)
 
 
 def may_ask(chain: Chain, data: ProblemData) -> None:
@@ -106,12 +94,7 @@ def halved(means: list[np.ndarray]) -> list[np.ndarray]:
     return [0.5 * (means[2 * i] + means[2 * i + 1]) for i in range(len(means) // 2)]
 
 
-def _reserve(moves: Moves) -> int:
-    """Models that one step may add to the store."""
-    return 2 * moves.search + 16
-
-
-class Runner:
+class MJMCMCChain:
     """A chain of MJMCMC: runs batches of steps, grows its arrays between them, keeps batch means.
 
     Parameters
@@ -135,7 +118,7 @@ class Runner:
         self.threads = threads
         self._made_with = {"memory": memory, "batch": batch}
         start_seed, stream_seed = seed.spawn(2)
-        self.chain = new_chain(problem, new_stream(stream_seed), FIRST_CAPACITY)
+        self.chain = chain_of(problem, new_stream(stream_seed), FIRST_CAPACITY)
         self.max_models = max(FIRST_CAPACITY, memory // bytes_per_model(self.chain.store.words.shape[1]))
         self.batch = batch
         self.means: list[np.ndarray] = []
@@ -148,11 +131,9 @@ class Runner:
         member[rng.choice(k, size=int(rng.integers(0, min(k, 5) + 1)), replace=False)] = 1
         return member
 
-    def prime(self, moves: Moves) -> None:
+    def compile(self, moves: Moves) -> None:
         """Compile, so that no clock counts it."""
-        run(self.data, self.chain, moves, 0, 0, self.start)
-        none = np.empty((0, len(self.start)))
-        run_batches(self.data, self.chain, moves, 1, none, np.zeros(2, np.int64), 0, self.start)
+        self._run(moves, 1, np.empty((0, len(self.start))), np.zeros(2, np.int64))
 
     def _make_room(self, reason: int, reserve: int) -> None:
         """Give the chain what it stopped for."""
@@ -162,17 +143,6 @@ class Runner:
             self.chain, _ = with_larger_store(self.chain, self.max_models, reserve)
         else:
             self.chain = with_more_room(self.chain, self.data.glm)
-
-    def advance(self, moves: Moves, steps: int) -> None:
-        """Make exactly so many steps."""
-        reserve = _reserve(moves)
-        while steps > 0:
-            may_ask(self.chain, self.data)
-            done, reason = run(self.data, self.chain, moves, steps, reserve, self.start)
-            steps -= done
-            if reason == DONE:
-                break
-            self._make_room(reason, reserve)
 
     def run_batches(self, moves: Moves, count: int) -> None:
         """Sampling: full batches, with their means kept."""
@@ -184,17 +154,20 @@ class Runner:
             if len(self.means) == MAX_BATCHES:
                 self.merge_batches()
 
+    def _run(self, moves: Moves, batch: int, means: np.ndarray, at: np.ndarray) -> None:
+        """Batches of one length, one for each row of ``means``; ``at`` tells how many are complete."""
+        reserve = 2 * moves.search + 16  # models that one step may add to the store
+        while True:
+            may_ask(self.chain, self.data)
+            reason = run_batches(self.data, self.chain, moves, batch, means, at, reserve, self.start)
+            if reason == DONE:
+                return
+            self._make_room(reason, reserve)
+
     def _run_some(self, moves: Moves, count: int) -> None:
-        """Batches of one length."""
-        reserve = _reserve(moves)
         means, at = np.empty((count, len(self.start))), np.zeros(2, np.int64)
         try:
-            while True:
-                may_ask(self.chain, self.data)
-                reason = run_batches(self.data, self.chain, moves, self.batch, means, at, reserve, self.start)
-                if reason == DONE:
-                    break
-                self._make_room(reason, reserve)
+            self._run(moves, self.batch, means, at)
         finally:
             # An interrupt leaves what is complete.
             self.means.extend(means[: at[0]])
@@ -204,13 +177,12 @@ class Runner:
         self.means = halved(self.means)
         self.batch *= 2
 
-    def warm_batch(self, moves: Moves, steps: int) -> np.ndarray:
-        """Warm-up: so many steps; returns the terms' shares of them."""
-        self.advance(moves, steps)
-        inside = self.chain.record.inside
-        share = inside / steps
-        inside[:] = 0.0
-        return share
+    def warm_up(self, moves: Moves, steps: int) -> np.ndarray:
+        """So many steps that do not count; returns the terms' shares of them."""
+        share = np.zeros((1, len(self.start)))
+        if steps > 0:
+            self._run(moves, steps, share, np.zeros(2, np.int64))
+        return share[0]
 
     def forget_warmup(self) -> None:
         """Start to count: nothing of warm-up is kept but the cache and the place."""
@@ -226,7 +198,7 @@ class Runner:
         return chain_arrays(self.chain) | batches | {"start": self.start.copy()}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from where a chain of the same problem was when the snapshot was taken."""
+        """Resume from where a chain of the same problem was when the snapshot was taken."""
         reader = Reader(snapshot)
         most_room = self.chain.state.slot.size + self.chain.work.products.shape[0]
         most_models = max(self.max_models, MOST_CAPACITY)

@@ -1,4 +1,4 @@
-"""The scout of MJMCMC: best-first expansion, in pieces that fit a budget."""
+"""Best-first search among models before the chains of MJMCMC begin, in pieces that fit a budget."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from modejump.kernels.store import ModelStore, bytes_per_model, resize
 from modejump.problem.problem import Problem
 from modejump.runtime.snapshots import Reader, Snapshot, place_arrays, read_place
 from modejump.samplers.budget import DEFAULT_STEPS, Budget
-from modejump.samplers.chains.mjmcmc_chain import answer, may_ask, new_chain, with_more_room
+from modejump.samplers.chains.mjmcmc_chain import answer, chain_of, may_ask, with_more_room
 
-# The scout evaluates at most so many models,
+# The search evaluates at most so many models,
 MOST_MODELS = 2**20
 # one for so many sampling steps of all chains together,
 STEPS_PER_MODEL = 10
 # and takes at most this share of a budget in seconds.
 TIME_SHARE = 0.1
 _FIRST_PIECE = 4096
-# Of a scout that goes on while the chains sample, this part is done before, for warm-up to learn from;
+# Of a search that continues while the chains sample, this part is done before, for warm-up to learn from;
 FIRST_PART = 8
 # then it is made in pieces of about so many seconds, and of so many where nobody waits for it.
 PIECE_SECONDS = 0.005
 LONG_PIECE_SECONDS = 0.2
 
 
-def prime_scout(problem: Problem) -> None:
+def compile_best_first(problem: Problem) -> None:
     """Compile, so that no clock counts it."""
-    chain = new_chain(problem, np.zeros(4, np.uint64), 1)
+    chain = chain_of(problem, np.zeros(4, np.uint64), 1)
     start = np.zeros(problem.n_terms, np.uint8)
     expand(problem.data, chain, np.zeros(1, np.int64), np.zeros(2, np.int64), start, 0)
 
 
-class Scouting:
+class BestFirstSearch:
     """The expansion of the model space from the empty model, best first.
 
     What is met, and in which order, does not depend on the pieces that it is made in.
@@ -59,7 +59,7 @@ class Scouting:
         self, problem: Problem, budget: Budget, chains: int, threads: int = 1, begun: float | None = None
     ) -> None:
         self.problem, self.threads = problem, threads
-        self.chain = new_chain(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
+        self.chain = chain_of(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
         words = self.chain.store.words.shape[1]
         self.wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
         self.until = np.inf
@@ -102,7 +102,7 @@ class Scouting:
         """The part that warm-up learns from."""
         self.expand(max(self.wanted // FIRST_PART, _FIRST_PIECE))
 
-    def go_on(self, seconds: float = PIECE_SECONDS) -> None:
+    def continue_(self, seconds: float = PIECE_SECONDS) -> None:
         """A short piece; how short it is changes nothing but who waits for it."""
         began = time.perf_counter()
         self.expand(self._more)
@@ -113,7 +113,7 @@ class Scouting:
             self._more = max(self._more // 2, 1)
 
     def finish(self, keep: Callable[[], None] | None = None) -> ModelStore:
-        """Go on to the end; all models met.
+        """Continue to the end; all models met.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Scouting:
             if keep is None:
                 self.expand(max(int(self.store.scalars["count"]), _FIRST_PIECE))
             else:
-                self.go_on(LONG_PIECE_SECONDS)
+                self.continue_(LONG_PIECE_SECONDS)
                 keep()
         return self.store
 
@@ -134,7 +134,7 @@ class Scouting:
         return place_arrays(self.chain) | heap | {"done": np.array(self.done)}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from where the expansion of the same problem was when the snapshot was taken."""
+        """Resume from where the expansion of the same problem was when the snapshot was taken."""
         reader, chain = Reader(snapshot), self.chain
         most_room = len(chain.state.slot) + chain.work.products.shape[0]
         self.chain = read_place(reader, chain, self.problem.data.glm, max(self.wanted, _FIRST_PIECE), most_room)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from modejump.features.nonlinear.columns import ColumnPool
-from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.chain import Chain
-from modejump.kernels.populations.edit_scores import score_edits
-from modejump.kernels.populations.population import Population
-from modejump.kernels.populations.reversible import furnish
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
-from modejump.problem.problem import ProblemData
-from modejump.samplers.chains.genetic_chain import population_chain
-from modejump.samplers.laws import Collected, best_first
-from modejump.samplers.populations import Library
+from modejump.features.expression import Expression
+from modejump.kernels.populations.feature_chain import PLACE_LIBRARY, SCORE_EDITS
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.samplers.chains.workspace import Workspace
 
 # Features of a library, at most, where memory does not ask for fewer.
 MOST_FEATURES = 128
@@ -27,20 +21,32 @@ COVARIATE_SHARE = 0.5
 # Edits are tried on so many of the best models ...
 EDITED_MODELS = 60
 # ... again and again while they find better ones, so often at most, with so many evaluations.
-CLIMBS = 8
+ROUNDS = 8
 EVALUATIONS = 300_000
 # An evaluation costs as much as its column is long: with so many numbers in all, long columns get fewer.
 NUMBERS = 50_000_000
-# Room for the features that edits make.
+# Room for the features that edits make, and models that are evaluated before their store is full.
 EDIT_FEATURES = 1 << 17
+EDIT_MODELS = (1 << 15) + 1024
 # Features whose models together have less than this share of the posterior are not worth a place.
 NEGLIGIBLE = 1e-7
 
+Model = frozenset[Expression]
+# Models with their log posterior.
+Collected = dict[Model, float]
 
-def log_importance(collected: Collected) -> dict[Feature, float]:
+
+class Library(NamedTuple):
+    """The frozen features, by place, and the estimated inclusion probability of each."""
+
+    features: tuple[Expression, ...]
+    importance: np.ndarray
+
+
+def log_importance(collected: Collected) -> dict[Expression, float]:
     """For each feature the log of the summed posterior of the models that have it."""
     top = max(collected.values(), default=0.0)
-    total: dict[Feature, float] = {}
+    total: dict[Expression, float] = {}
     for model, value in collected.items():
         share = math.exp(value - top)
         for f in model:
@@ -48,7 +54,19 @@ def log_importance(collected: Collected) -> dict[Feature, float]:
     return {f: top + math.log(share) if share > 0.0 else -math.inf for f, share in total.items()}
 
 
-def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
+def best_first(collected: Collected) -> list[tuple[Model, float]]:
+    """Models with their log posterior, best first; equals by the texts of their features."""
+    ordered: list[tuple[Model, float]] = []
+    # Few are equal: the texts of the others need not be sorted.
+    for _, equals in itertools.groupby(sorted(collected.items(), key=lambda item: -item[1]), lambda item: item[1]):
+        some = list(equals)
+        if len(some) > 1:
+            some.sort(key=lambda item: sorted(f.text for f in item[0]))
+        ordered += some
+    return ordered
+
+
+def best_models(collected: Collected, count: int) -> list[Model]:
     """The best models, ties by their text."""
     values = np.fromiter(collected.values(), np.float64, len(collected))
     least = -np.inf if len(values) <= count else float(np.partition(values, -count)[-count])
@@ -56,49 +74,53 @@ def best_models(collected: Collected, count: int) -> list[frozenset[Feature]]:
     return [model for model, _ in ordered[:count]]
 
 
-class Seated(NamedTuple):
-    """Models over the places of a population, one row each; the last place is empty."""
-
-    data: ProblemData
-    population: Population
-    pool: ColumnPool
-    chain: Chain
-    rows: np.ndarray
-
-
-def seat_models(table: FeatureTable, members: Sequence[Feature], models: Sequence[frozenset[Feature]]) -> Seated:
-    """Put the members of models into the places of a population.
+def place_models(
+    problem: FeatureProblem, models: Sequence[Model], scored: int = 0
+) -> tuple[Workspace, list[Expression], np.ndarray]:
+    """Put the members of models into the places of a population, whose last place stays empty.
 
     Parameters
     ----------
-    table : FeatureTable
-        The features by number.
-    members : sequence of Feature
-        All members, each once.
-    models : sequence of frozenset of Feature
+    problem : FeatureProblem
+        The target.
+    models : sequence of sets of features
         The models.
+    scored : int
+        Models whose edits are to be scored.
+
+    Returns
+    -------
+    workspace, members, rows
+        The population, the members by place, and the models as rows over the places.
     """
-    places = len(members) + 1
-    data, population = table.new_places(places, most=2 * table.problem.space.size)
-    pool = table.new_pool(16)
-    furnish(data, table.arena, pool, population, table.numbers(members), np.zeros(len(members), np.bool_))
+    members = sorted({f for model in models for f in model})
+    work = Workspace(
+        problem,
+        len(members) + 1,
+        features=EDIT_FEATURES,
+        columns=16,
+        models=EDIT_MODELS,
+        most=2 * problem.size,
+        scored=scored,
+    )
+    work.work(PLACE_LIBRARY, work.numbers(members), values=np.zeros(len(members)))
     position = {f: i for i, f in enumerate(members)}
-    rows = np.zeros((len(models), places), np.uint8)
+    rows = np.zeros((len(models), len(members) + 1), np.uint8)
     for row, model in enumerate(models):
         rows[row, [position[f] for f in model]] = 1
-    return Seated(data, population, pool, population_chain(places, 1 << 13, np.zeros(4, np.uint64), data.glm), rows)
+    return work, members, rows
 
 
 def edit_scores(
-    problem: FeatureProblem, models: Sequence[frozenset[Feature]], limit: int = EVALUATIONS
-) -> tuple[dict[Feature, float], Collected, int]:
+    problem: FeatureProblem, models: Sequence[Model], limit: int = EVALUATIONS
+) -> tuple[dict[Expression, float], Collected, int]:
     """What the edits of these models' members are worth.
 
     Parameters
     ----------
     problem : FeatureProblem
         The target.
-    models : sequence of frozenset of Feature
+    models : sequence of sets of features
         Models, the best first.
     limit : int
         Models to evaluate, about.
@@ -112,39 +134,34 @@ def edit_scores(
     int
         How many models were evaluated.
     """
-    members = sorted({f for model in models for f in model})
-    if not members:
+    if not any(models):
         return {}, {}, 0
-    table = FeatureTable(problem, EDIT_FEATURES)
-    data, population, pool, chain, rows = seat_models(table, members, models)
-    score, stamp = np.full(EDIT_FEATURES, -np.inf), np.zeros(EDIT_FEATURES, np.int64)
-    best_value, best_edit = np.full(len(models), -np.inf), np.zeros((len(models), 2), np.int64)
-    done = score_edits(
-        data, chain, table.arena, pool, population, problem.declared(), rows, limit, score, stamp, best_value, best_edit
-    )
-    found = np.flatnonzero(np.isfinite(score[: int(table.arena.scalars["count"])]))
-    best = found[np.argsort(-score[found], kind="stable")[: 4 * MOST_FEATURES]]
+    work, members, rows = place_models(problem, models, scored=len(models))
+    done, _ = work.work(SCORE_EDITS, models=rows, limit=limit)
+    scores = work.arrays.scores
+    found = np.flatnonzero(np.isfinite(scores.score[: int(work.table.scalars["count"])]))
+    best = found[np.argsort(-scores.score[found], kind="stable")[: 4 * MOST_FEATURES]]
     better: Collected = {}
-    for m in np.flatnonzero(np.isfinite(best_value)).tolist():
-        old, new = int(best_edit[m, 0]), int(best_edit[m, 1])
+    for m in np.flatnonzero(np.isfinite(scores.best_value)).tolist():
+        old, new = scores.best_edit[m].tolist()
         kept = models[m] - {members[old]} if old >= 0 else models[m]
-        better[kept | {table.feature(new)}] = float(best_value[m])
-    return {table.feature(int(f)): float(score[f]) for f in best}, better, int(done)
+        better[kept | {work.feature(new)}] = float(scores.best_value[m])
+    return {work.feature(int(f)): float(scores.score[f]) for f in best}, better, done
 
 
-def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUATIONS) -> dict[Feature, float]:
-    """Climb from the best models by edits until none is better; adds the models met on the way to ``collected``.
+def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUATIONS) -> dict[Expression, float]:
+    """Improve the best models by edits until none is better; adds the models met on the way to ``collected``.
 
     Returns, by feature, the log of the summed posterior of the models with it that were evaluated.
     """
-    known: dict[Feature, float] = {}
-    for _ in range(CLIMBS):
+    known: dict[Expression, float] = {}
+    for _ in range(ROUNDS):
         top = max(collected.values(), default=-np.inf)
         scores, better, done = edit_scores(problem, best_models(collected, EDITED_MODELS), limit)
         for f, value in scores.items():
             known[f] = max(value, known.get(f, -np.inf))
         collected |= better
-        limit -= int(done)
+        limit -= done
         if limit <= 0 or max(collected.values(), default=-np.inf) <= top + 1e-6:
             break
     return known
@@ -180,7 +197,9 @@ def build_library(
     return _chosen(problem, known, total, most, least)
 
 
-def _chosen(problem: FeatureProblem, known: Mapping[Feature, float], total: float, most: int, least: float) -> Library:
+def _chosen(
+    problem: FeatureProblem, known: Mapping[Expression, float], total: float, most: int, least: float
+) -> Library:
     order = sorted(known, key=lambda f: (-known[f], f.text))
     worth = [f for f in order if known[f] > least]
     columns = sorted(problem.covariates(), key=lambda f: (-known.get(f, -np.inf), f.text))

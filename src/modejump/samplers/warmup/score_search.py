@@ -1,4 +1,4 @@
-"""Climbs among models of features whose fits are dear: score tests tell which feature to try.
+"""A search among models of features where fitting is expensive: score tests tell which feature to try.
 
 A generalised linear model is fitted thousands of times per second, not millions, and a search that tries features at
 random needs too many fits. At the fit of a model, what any one feature would add is known to first order from one
@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.edit_scores import model_values, seat_edits
+from modejump.features.expression import Expression
+from modejump.kernels.populations.feature_chain import EVALUATE, PLACE_EDITS
 from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
 from modejump.likelihoods.glm.newton import Glm, new_glm_work
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
-from modejump.samplers.laws import Collected
-from modejump.samplers.warmup.library import seat_models
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.samplers.chains.workspace import Workspace
+from modejump.samplers.warmup.library import Collected, place_models
 
 # Features of a pool at most, and numbers in its columns.
 MOST_CANDIDATES = 4096
 MOST_NUMBERS = 16_000_000
-# Features that are fitted at each step of a climb, and sweeps over the members of a model.
+# Features that are fitted at each step of a search, and sweeps over the members of a model.
 TRIES = 5
 SWEEPS = 12
 # Room for the features that edits make.
@@ -41,36 +41,33 @@ HANDED_ON = 500
 Model = tuple[int, ...]
 
 
-def can_ascend(problem: FeatureProblem) -> bool:
+def can_score(problem: FeatureProblem) -> bool:
     """Whether score tests are known: for generalised linear models, but not for likelihoods of the user's own."""
     return isinstance(problem.base_model, Glm)
 
 
 class _Pool:
-    """Columns and prior weights of the features that a climb may use, by their places."""
+    """Columns and prior weights of the features that a search may use, by their places."""
 
-    def __init__(self, problem: FeatureProblem, members: Sequence[Feature], most: int = MOST_CANDIDATES) -> None:
-        n = problem.x.shape[1]
-        table = FeatureTable(problem, FEATURES)
+    def __init__(self, problem: FeatureProblem, members: Sequence[Expression], most: int = MOST_CANDIDATES) -> None:
         first = [*members, *(f for f in problem.covariates() if f not in set(members))]
-        places = max(min(most, MOST_NUMBERS // n), len(members) + 1)
-        data, population = table.new_places(places, most=2 * problem.space.size)
-        self.count = int(
-            seat_edits(data, table.arena, table.new_pool(16), population, problem.declared(), table.numbers(first))
-        )
-        self.table, self.data, self.population, self.problem = table, data, population, problem
+        places = max(min(most, MOST_NUMBERS // problem.x.shape[1]), len(members) + 1)
+        work = Workspace(problem, places, features=FEATURES, columns=16, models=1, most=2 * problem.size, scored=1)
+        self.count, _ = work.work(PLACE_EDITS, work.numbers(first))
+        data, population = work.arrays.data, work.arrays.population
+        self.workspace, self.data, self.population, self.problem = work, data, population, problem
         self.place = {int(f): i for i, f in enumerate(population.feature[: self.count])}
         unroot = data.glm.unroot
         z = population.z[: self.count]
         self.columns = z * unroot if len(unroot) else z
         self.squares = self.columns**2
         self.weight = data.prior.log_weight[: self.count]
-        self.work = new_glm_work(data.glm, 2 * problem.space.size)
+        self.work = new_glm_work(data.glm, 2 * problem.size)
         self.known: dict[Model, float] = {}
 
-    def places(self, model: Iterable[Feature]) -> Model | None:
+    def places(self, model: Iterable[Expression]) -> Model | None:
         """Places of a model's features; None where one has none."""
-        numbers = [int(f) for f in self.table.numbers(sorted(model))]
+        numbers = [int(f) for f in self.workspace.numbers(sorted(model))]
         return tuple(sorted(self.place[f] for f in numbers)) if all(f in self.place for f in numbers) else None
 
     def _fit(self, model: Model) -> np.ndarray:
@@ -122,20 +119,20 @@ def score_gains(members: np.ndarray, columns: np.ndarray, squares: np.ndarray, r
     return np.where(apart, 0.5 * (columns @ rows.score) ** 2 / np.where(apart, left, 1.0), -np.inf)
 
 
-def prime_ascent(problem: FeatureProblem) -> None:
+def compile_score_search(problem: FeatureProblem) -> None:
     """Compile, or load from the cache, before any clock runs."""
     pool = _Pool(problem, [], most=8)
     pool.promising(())
     _checked(pool, [()])
 
 
-def ascend(
+def score_search(
     problem: FeatureProblem,
     collected: Collected,
-    starts: Sequence[frozenset[Feature]],
+    starts: Sequence[frozenset[Expression]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Climb from some models; those met on the way are added to ``collected``.
+    """Improve some models; those met on the way are added to ``collected``.
 
     Parameters
     ----------
@@ -143,7 +140,7 @@ def ascend(
         The target, of a family other than gaussian.
     collected : dict
         Models with their log posterior.
-    starts : sequence of frozenset of Feature
+    starts : sequence of set of features
         Where to begin.
     go_on : callable
         Asked between two steps whether there is time.
@@ -152,13 +149,13 @@ def ascend(
     for start in starts:
         model = pool.places(start)
         if model is not None and go_on():
-            _climb(pool, model, go_on)
+            _improve(pool, model, go_on)
     top = max(pool.known.values(), default=-np.inf)
     good = sorted((m for m in pool.known if pool.known[m] > top - SPAN), key=lambda m: (-pool.known[m], m))
     collected |= _checked(pool, good[:HANDED_ON])
 
 
-def _climb(pool: _Pool, model: Model, go_on: Callable[[], bool]) -> None:
+def _improve(pool: _Pool, model: Model, go_on: Callable[[], bool]) -> None:
     """Add, leave out and exchange features until no such step is better."""
     for _ in range(SWEEPS):
         before = pool.value(model)
@@ -173,7 +170,7 @@ def _climb(pool: _Pool, model: Model, go_on: Callable[[], bool]) -> None:
 
 def _grown(pool: _Pool, model: Model, go_on: Callable[[], bool]) -> Model:
     """Add features while that is better."""
-    while len(model) < pool.problem.space.size and go_on():
+    while len(model) < pool.problem.size and go_on():
         more = [tuple(sorted((*model, place))) for place in pool.promising(model)]
         best = max(more, key=pool.value, default=model)
         if not pool.value(best) > pool.value(model):
@@ -195,12 +192,12 @@ def _exchanged(pool: _Pool, model: Model, member: int) -> Model:
 def _checked(pool: _Pool, models: Sequence[Model], at_once: int = 64) -> Collected:
     """Models with their log posterior by the rules of the chains; those without any are left out."""
     found: Collected = {}
-    table = pool.table
-    named = [frozenset(table.feature(int(pool.population.feature[place])) for place in model) for model in models]
+    feature, held = pool.workspace.feature, pool.population.feature
+    named = [frozenset(feature(int(held[place])) for place in model) for model in models]
     for start in range(0, len(named), at_once):
         part = named[start : start + at_once]
-        seated = seat_models(table, sorted({f for model in part for f in model}), part)
+        work, _, rows = place_models(pool.problem, part)
         values = np.full(len(part), -np.inf)
-        model_values(seated.data, seated.chain, seated.rows, values)
+        work.work(EVALUATE, models=rows, values=values)
         found |= {model: value for model, value in zip(part, values.tolist(), strict=True) if np.isfinite(value)}
     return found

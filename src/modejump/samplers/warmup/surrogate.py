@@ -14,7 +14,7 @@ from modejump.likelihoods.glm.expansion import expand
 from modejump.likelihoods.glm.newton import Glm
 from modejump.likelihoods.glm.parts import is_long
 from modejump.problem.problem import Problem
-from modejump.samplers.chains.mjmcmc_chain import Runner
+from modejump.samplers.chains.mjmcmc_chain import MJMCMCChain
 
 # A surrogate is worth its time where the fits of a step go over so many rows on average.
 ROWS_A_STEP = 100.0
@@ -26,7 +26,7 @@ def _renew(data, ch):
     refresh(data, ch.state, ch.work)
 
 
-def evaluated(runners: Sequence[Runner]) -> int:
+def evaluated(runners: Sequence[MJMCMCChain]) -> int:
     """Models fitted so far by all chains."""
     return sum(int(r.chain.store.scalars["evaluated"]) for r in runners)
 
@@ -53,17 +53,17 @@ def worth_it(problem: Problem, wanted: bool | None, fits: float | None) -> bool:
 
 
 def adopt_surrogate(
-    problem: Problem, scouted: ModelStore | None, runners: Sequence[Runner], moves: Moves, fresh: bool = True
+    problem: Problem, scouted: ModelStore | None, runners: Sequence[MJMCMCChain], moves: Moves, fresh: bool = True
 ) -> Moves:
-    """Moves that a surrogate judges first, expanded at the fit of the scout's best model, or the base model's.
+    """Moves that a surrogate judges first, expanded at the fit of the best model of the best-first search, or the base model's.
 
     Parameters
     ----------
     problem : Problem
         The target; not Gaussian.
     scouted : ModelStore, optional
-        What the scout found.
-    runners : sequence of Runner
+        What that search found.
+    runners : sequence of MJMCMCChain
         The chains, which get the surrogate's Gram matrix.
     moves : Moves
         Settings so far.
@@ -82,7 +82,7 @@ def adopt_surrogate(
 
 
 def _best_columns(problem: Problem, scouted: ModelStore | None) -> np.ndarray:
-    """Columns of the best model that the scout found."""
+    """Columns of the best model that was found."""
     if scouted is None or scouted.scalars["count"] == 0:
         return np.zeros(0, np.int64)
     words = scouted.words[int(np.argmax(scouted.log_posterior[: int(scouted.scalars["count"])]))]

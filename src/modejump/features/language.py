@@ -1,0 +1,155 @@
+"""What a language of features is: the rules of one kind of expressions.
+
+A language says which features there are, what they cost, which column each has, how one is made of others, and with
+which probability a feature is drawn at random. Samplers, populations, storage and exact posteriors work with any
+language. Its compiled half is a named tuple, the *space*, with an implementation of each of the generic functions
+below; its plain half is a subclass of :class:`Language`.
+
+The space has the fields ``max_depth``, ``max_width``, ``max_complexity`` (limits), ``n_columns`` (covariates),
+``cumulative`` (cumulative weights of the operators that make a new feature), ``edit_weight`` (weights of the edits) and
+``edit_gain`` (the least and the largest change of complexity that each edit can make).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from modejump.core.compilation import generic
+from modejump.features.expression import Expression
+
+
+@generic
+def measure(space, table, f):
+    """Depth, width, complexity, nodes and spellings of a new feature from its children."""
+
+
+@generic
+def assemble(space, table, kind, code, m):
+    """The feature of a kind with the m children in ``table.buffer``, in any order; -1 where the table is full."""
+
+
+@generic
+def write_column(space, table, pool, f):
+    """Write the column of a feature into the first scratch row of the pool; False where it has none."""
+
+
+@generic
+def make_feature(space, table, operator, count, rng):
+    """A feature that an operator makes of the ``count`` features in ``table.parents``, -1 where it does not apply."""
+
+
+@generic
+def draw_feature(space, table, rng):
+    """A feature drawn at random from the whole space, -1 where the draw is void."""
+
+
+@generic
+def log_probability(space, table, f):
+    """Log of the probability that `draw_feature` gives a feature."""
+
+
+@generic
+def edit_choices(space, table, f, node, operator):
+    """How many results an edit of a node of f can have, all of the same probability; 0 where it does not apply."""
+
+
+@generic
+def edited(space, table, f, node, operator, choice):
+    """Result of an edit of a node of f, -1 where it is void."""
+
+
+class Language(ABC):
+    """One kind of expressions over covariates.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The covariates.
+    operators : tuple of str
+        Names of the operators and edits, in the order of their weights in the space.
+    limits : object
+        What the user chose; with ``complexity`` (C), ``size`` (Q, features of a model) and ``population`` (places of a
+        population) among its attributes.
+    """
+
+    names: tuple[str, ...]
+    operators: tuple[str, ...]
+    limits: Any
+
+    @property
+    def fits_constants(self) -> bool:
+        """Whether features may hold constants that are fitted to the data."""
+        return False
+
+    @abstractmethod
+    def space(self) -> Any:
+        """The compiled half: limits and weights as a named tuple."""
+
+    @abstractmethod
+    def new_pool(
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+    ) -> tuple[Any, Any]:
+        """Columns for compiled code (the covariates, scratch rows, a cache), and what must outlive every use of them.
+
+        Parameters
+        ----------
+        x : ndarray of shape (covariates, n)
+            The covariates.
+        y, root_weight : ndarray of shape (n,)
+            Response, and square roots of the case weights.
+        features, slots : int
+            Features that the table has room for, and columns that the cache has room for.
+        """
+
+    @abstractmethod
+    def parse(self, text: str) -> Expression:
+        """The feature that a text stands for; InputError where there is none in the space."""
+
+    @abstractmethod
+    def compose(self, kind: int, code: int, children: Sequence[Expression]) -> Expression:
+        """The feature of an entry of a table."""
+
+    @abstractmethod
+    def decompose(self, feature: Expression) -> tuple[int, int, Sequence[Expression]]:
+        """Kind, code and children of a feature, as a table has them."""
+
+    @abstractmethod
+    def are_nodes(self, kind: np.ndarray, code: np.ndarray, arity: np.ndarray) -> bool:
+        """Whether entries with these kinds, codes and numbers of children can be in a table."""
+
+    @abstractmethod
+    def contains(self, feature: Expression) -> bool:
+        """Whether a feature is in the space."""
+
+    @abstractmethod
+    def column(
+        self, feature: Expression, table: Mapping[str, np.ndarray], constants: Mapping[Expression, np.ndarray]
+    ) -> np.ndarray:
+        """Column of a feature in plain NumPy, NaN where it is not defined."""
+
+    def constants(
+        self,
+        features: Iterable[Expression],
+        table: Mapping[str, np.ndarray],
+        y: np.ndarray,
+        weights: np.ndarray,
+        known: Mapping[Expression, np.ndarray],
+    ) -> dict[Expression, np.ndarray]:
+        """Constants inside features in plain NumPy: those known, and those that can be fitted to the data."""
+        return dict(known)
+
+    @abstractmethod
+    def enumerate(self, complexity: int | None = None) -> Iterable[Expression]:
+        """All features of the space, or those up to a complexity."""
+
+    @abstractmethod
+    def identity(self) -> Any:
+        """What the space is, made of what JSON holds: two problems with the same one have the same features."""
+
+    def covariate(self, name: str) -> Expression:
+        """The feature of a column."""
+        return self.compose(0, self.names.index(name), ())
