@@ -26,6 +26,8 @@ from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import new_chain
+from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.warmup.surrogate import worth_it
 
 FAMILIES = ("binomial, logit", "poisson, log", "gamma, log")

@@ -14,7 +14,6 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import Chunks
 from modejump.features.nonlinear.expression import Feature
-from modejump.features.nonlinear.printing import to_latex, to_sympy
 from modejump.features.nonlinear.space import Space
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
@@ -111,13 +110,12 @@ class LawSearch(PosteriorEstimator):
         return coefficients(self._fitted, kind=kind)
 
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        features: Any = self.laws_.features
-        alphas: Any = self.laws_.constants
+        laws = self.laws_
         if form == "text":
-            return [feature.text for feature in features]
+            return [feature.text for feature in laws.features]
         if form == "sympy":
-            return [to_sympy(feature, alphas) for feature in features]
-        return [to_latex(feature, alphas, digits) for feature in features]
+            return [laws.language.sympy(feature, laws.constants) for feature in laws.features]
+        return [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
 
     def _event(self) -> str:
         """What the mean of the response is the mean of."""

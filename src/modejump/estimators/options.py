@@ -14,8 +14,6 @@ from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError
 from modejump.data.coding import column_name
-from modejump.features.language import Language
-from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.likelihoods import FAMILIES, Family, resolve_family
@@ -120,16 +118,10 @@ class Options:
             return shared | {"always_in": self.always_in, "groups": self.groups}
         return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
 
-    def language(self, names: Sequence[str]) -> Language:
-        """The features over some columns that a search is among."""
-        assert self.space is not None
-        return Nonlinear(names, self.transforms, self.space)
-
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON holds them; files hold no functions, so transforms and likelihoods are names."""
         return {
-            "family": self.family.name,
-            "likelihood": repr(self.family) if self.family.custom else None,
+            "family": repr(self.family) if self.family.custom else self.family.name,
             "link": self.link,
             "coef_prior": self.coef_prior.to_dict(),
             "model_prior": self.model_prior.to_dict(),
@@ -146,8 +138,8 @@ class Options:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Options:
-        """Options from what ``to_dict`` returned."""
+    def from_dict(cls, stored: Mapping[str, Any], family: Family | None = None) -> Options:
+        """Options from what ``to_dict`` returned, and the family where it is one of the user's own."""
         missing = [name for name in stored["transforms"] if name not in transforms]
         if missing:
             raise InputError(
@@ -155,9 +147,9 @@ class Options:
                 "before loading."
             )
         prior, space = stored["model_prior"], stored["space"]
-        likelihood, complexity = stored["likelihood"], space is not None
+        complexity = space is not None
         return cls(
-            family=StoredLikelihood(likelihood) if likelihood else resolve_family(stored["family"], stored["link"]),
+            family=family or resolve_family(stored["family"], stored["link"]),
             link=stored["link"],
             coef_prior=coef_prior_from_dict(stored["coef_prior"]),
             model_prior=ComplexityPrior(prior["a"], prior["spelling"]) if complexity else model_prior_from_dict(prior),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from modejump.data.coding import TableSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.estimators.options import Options, name_some
+from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.transforms import Transform
 from modejump.likelihoods import Family
 from modejump.likelihoods.custom.batch import BatchLikelihood
@@ -132,8 +132,8 @@ def rows_fitted(family: Family, rows: int) -> int:
 
 def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
     names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
-    language = options.language(names)
-    priors: dict[str, Any] = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
+    language = Nonlinear(names, options.transforms, options.space)
+    priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
         if options.algorithm == "rgmjmcmc":
             raise InputError(
@@ -141,8 +141,8 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
             )
         plan = _plan(options, "mjmcmc", SEARCH_CHAINS)
         sampled = draw_sample(table.rows, language, seed=options.seed, **priors)
-        varying = {feature.text for feature in sampled.varying}
-        _warn_constant([name for name in names if language.covariate(name).text not in varying])
+        varying = {name for feature in sampled.varying for name in feature.covariates}
+        _warn_constant([name for name in names if name not in varying])
         _check_transforms(options.transforms, sampled.problem.x.T, names)
         return sampled, plan
     plan = _plan(options, algorithm, SEARCH_CHAINS)

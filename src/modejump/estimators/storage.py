@@ -17,7 +17,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
 from modejump.estimators.options import Options
-from modejump.features.language import Language
+from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
 from modejump.runtime.files import JOB, MODEL
 
@@ -58,19 +58,23 @@ def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str,
     }
 
 
-def estimator_from_dict(stored: Mapping[str, Any], **more: Any) -> tuple[Any, Options, dict[str, Any]]:
+def estimator_from_dict(
+    stored: Mapping[str, Any], family: Family | None = None, **more: Any
+) -> tuple[Any, Options, dict[str, Any]]:
     """An estimator that is not fitted, its options, and what is known of its table; KeyError and the like elsewhere.
 
     Parameters
     ----------
     stored : mapping
         What ``estimator_to_dict`` returned.
+    family : Family, optional
+        A likelihood of the user's own, which no file holds.
     **more
         Parameters of the estimator that are given anew.
     """
     if stored["class"] not in ESTIMATORS:
         raise InputError(f"the file holds a {stored['class']}, which this version does not know; upgrade modejump.")
-    kind, options, table = ESTIMATORS[stored["class"]], Options.from_dict(stored["options"]), stored["table"]
+    kind, options, table = ESTIMATORS[stored["class"]], Options.from_dict(stored["options"], family), stored["table"]
     estimator = kind(**options.params(classes=issubclass(kind, PosteriorClassifier)) | more)
     estimator.n_features_in_ = int(table["n_features_in"])
     if table["feature_names_in"] is not None:
@@ -132,14 +136,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     folder = Path(path)
     if JOB.exists(folder) and not MODEL.exists(folder):
         raise InputError(f"the run in {path} is not finished; resume it with modejump.resume, then load it.")
-
-    def language(stored: Mapping[str, Any]) -> Language:
-        _, options, table = estimator_from_dict(stored)
-        return options.language(table["spec"].variables)
-
-    posterior, stored = load_run(path, language)
+    posterior, stored = load_run(path)
+    family = posterior.problem.family
     try:
-        estimator, options, table = estimator_from_dict(stored)
+        estimator, options, table = estimator_from_dict(stored, family if family.custom else None)
         return restored(estimator, options, table, posterior, stored["merged_seeds"])
     except InputError:
         raise

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from modejump.features.expression import Expression
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
@@ -18,9 +18,9 @@ LEVEL = 0.95
 
 def same_column(
     problem: FeatureProblem,
-    wanted: Sequence[Expression],
-    found: Sequence[Expression],
-    constants: Mapping[Expression, Any] | None = None,
+    wanted: Sequence[Feature],
+    found: Sequence[Feature],
+    alphas: Mapping[Feature, Any] | None = None,
 ) -> np.ndarray:
     """Which of the features found are the wanted ones: their columns agree up to sign, scale and level.
 
@@ -30,19 +30,19 @@ def same_column(
         The data.
     wanted, found : sequence of Feature
         Features to look for, and those to look at.
-    constants : mapping, optional
-        Constants that were fitted inside features.
+    alphas : mapping, optional
+        Coefficients inside projections.
 
     Returns
     -------
     ndarray of bool, shape (wanted, found)
     """
-    table, column = problem.table, problem.language.column
+    table = dict(zip(problem.names, problem.x, strict=True))
 
-    def standardised(features: Sequence[Expression]) -> np.ndarray:
-        z = np.array([column(f, table, constants or {}) for f in features]).reshape(len(features), problem.x.shape[1])
+    def standardised(features: Sequence[Feature]) -> np.ndarray:
+        z = np.array([evaluate(f, table, alphas) for f in features]).reshape(len(features), problem.x.shape[1])
         with np.errstate(all="ignore"):
-            if problem.intercept:
+            if problem.basis.shape[0]:
                 z = z - z.mean(axis=1, keepdims=True)
             z = z / np.abs(z).max(axis=1, keepdims=True)
             return z / np.linalg.norm(z, axis=1, keepdims=True)
@@ -79,11 +79,11 @@ class Detection:
 
 def detect(
     problem: FeatureProblem,
-    truth: Sequence[Expression],
-    laws: Sequence[Expression],
+    truth: Sequence[Feature],
+    laws: Sequence[Feature],
     probability: np.ndarray,
     eta: float,
-    constants: Mapping[Expression, Any] | None = None,
+    alphas: Mapping[Feature, Any] | None = None,
 ) -> Detection:
     """Compare a posterior with the truth.
 
@@ -99,14 +99,14 @@ def detect(
         Their posterior probabilities.
     eta : float
         A law is detected where its probability exceeds this.
-    constants : mapping, optional
-        Constants that were fitted inside features.
+    alphas : mapping, optional
+        Coefficients inside projections.
     """
     probability = np.asarray(probability, dtype=np.float64)
     # Laws without weight are neither detections nor worth a column.
     alive = np.flatnonzero(probability > 1e-6).tolist()
     found = [laws[i] for i in alive]
-    same = same_column(problem, truth, found, constants)
+    same = same_column(problem, truth, found, alphas)
     share = same @ probability[alive]
     true = tuple(f.text for f, p in zip(truth, share, strict=True) if p > eta)
     wrong = [(f.text, float(probability[i])) for j, (i, f) in enumerate(zip(alive, found)) if not same[:, j].any()]

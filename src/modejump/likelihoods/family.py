@@ -32,8 +32,8 @@ class Table(NamedTuple):
     offset: np.ndarray = np.zeros(0)
     # Candidates without their part in the base and of unit length, as fields of a `Glm`, from an orthonormal base.
     standardised: Callable[[np.ndarray], Mapping[str, Any]] = lambda basis: {}
-    # For features made of the candidates, whose columns come later: whether projections are among them.
-    projections: bool | None = None
+    # For features made of the candidates, whose columns come later: whether constants are fitted inside them.
+    fits_constants: bool | None = None
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ def marginal_of_laws(posterior: Posterior, features: Sequence[str | Expression])
     """``log p(y|M) - log p(y|base)`` of a model of features, whether the search found them or not."""
     laws, searched = posterior.result.laws, posterior.searched
     assert laws is not None
-    parsed = [laws.language.parse(str(f)) for f in features]
+    parsed = [f if isinstance(f, Expression) else laws.language.parse(f) for f in features]
     law_of = {alias: law for law, aliases in laws.aliases.items() for alias in aliases}
     wanted = sorted({law_of.get(feature, feature) for feature in parsed})
     missing = [f.text for f in wanted if f not in laws.features]
@@ -44,9 +44,9 @@ def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
     """The same from the rows."""
     searched, laws = posterior.searched, posterior.result.laws
     assert searched is not None and laws is not None
-    table, language = searched.table, searched.language
+    language, table = searched.language, searched.table
     constants = language.constants(features, table, searched.y, searched.root_weight**2, laws.constants)
-    columns = np.column_stack([language.column(feature, table, constants) for feature in features])
+    columns = np.column_stack(language.columns(features, table, constants))
     bad = ~np.isfinite(columns).all(axis=0)
     if bad.any():
         raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")

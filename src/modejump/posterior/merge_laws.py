@@ -43,7 +43,7 @@ def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
         constants |= part.constants
     aliases = {law: tuple(sorted(others)) for law, others in spellings.items()}
     known = {model: value for model, value in spelled.items() if any(aliases[law_of[f]] for f in model)}
-    laws = Laws(tuple(features), aliases, constants, parts[0].language, problem, known)
+    laws = Laws(tuple(features), aliases, constants, problem, parts[0].language, known)
     values = _united_values(spelled, law_of)
     return [_lifted(posterior, laws, law_of, values) for posterior in posteriors]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.features.language import Language
+from modejump.features.language import language_from_dict, stored_language
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.posterior.fits import KeptModels, model_columns
@@ -68,20 +68,11 @@ def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Map
     MODEL.write(folder, about, _arrays(posterior), {name: text.encode() for name, text in tables.items()})
 
 
-def load_run(
-    directory: str | os.PathLike[str], language: Callable[[Mapping[str, Any]], Language] | None = None
-) -> tuple[Posterior, dict[str, Any]]:
+def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, Any]]:
     """Read a posterior that :func:`save_run` wrote, and what was kept with it.
 
     The posterior predicts as the one saved did. It holds no training rows; its table holds the million leading
     models.
-
-    Parameters
-    ----------
-    directory : path
-        Where it is.
-    language : callable, optional
-        From what was kept with the posterior to the language of its laws, for a posterior of a search.
     """
     folder = Path(directory)
     try:
@@ -93,15 +84,13 @@ def load_run(
     reader = Reader(arrays, damaged=InputError)
     try:
         problem = _problem(about["problem"], reader.under("problem"))
-        extra, laws = dict(about["extra"]), None
-        if about["laws"] is not None and language is not None:
-            laws = laws_from_dict(about["laws"], problem, language(extra))
+        laws = None if about["laws"] is None else laws_from_dict(about["laws"], problem)
         result = _result(about["result"], reader, problem.n_terms, laws)
         kinds = [kind for kind in KINDS if f"{kind}/words" in reader]
         kept = {kind: _kept(problem, reader.under(kind)) for kind in kinds}
         identity = about["fingerprint"]
         identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
-        return Posterior(problem, result, kept, identity), extra
+        return Posterior(problem, result, kept, identity), dict(about["extra"])
     except InputError as error:
         raise MODEL.damaged(folder, str(error).rstrip(".")) from None
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError):
@@ -164,16 +153,18 @@ def _jsonable(value: Any) -> Any:
 def laws_to_dict(laws: Laws) -> dict[str, Any]:
     """Laws as JSON holds them; features are texts."""
     return {
+        "language": stored_language(laws.language),
         "features": [feature.text for feature in laws.features],
         "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
-        "constants": {part.text: [float(v) for v in laws.constants[part]] for part in sorted(laws.constants)},
+        "constants": {f.text: [float(v) for v in laws.constants[f]] for f in sorted(laws.constants)},
         # Merging adds up the spellings of all runs.
         "spelled": [[sorted(f.text for f in model), value] for model, value in laws.spelled.items()],
     }
 
 
-def laws_from_dict(stored: Mapping[str, Any], problem: Problem, language: Language) -> Laws:
+def laws_from_dict(stored: Mapping[str, Any], problem: Problem) -> Laws:
     """Laws from what ``laws_to_dict`` returned."""
+    language = language_from_dict(stored["language"])
     parse = language.parse
     features = tuple(map(parse, stored["features"]))
     if tuple(feature.text for feature in features) != problem.names:
@@ -181,7 +172,7 @@ def laws_from_dict(stored: Mapping[str, Any], problem: Problem, language: Langua
     aliases = {law: tuple(map(parse, stored["aliases"].get(law.text, ()))) for law in features}
     constants = {parse(text): np.array(values, F) for text, values in stored["constants"].items()}
     spelled = {frozenset(map(parse, texts)): float(value) for texts, value in stored["spelled"]}
-    return Laws(features, aliases, constants, language, problem, spelled)
+    return Laws(features, aliases, constants, problem, language, spelled)
 
 
 def _arrays(posterior: Posterior) -> Snapshot:

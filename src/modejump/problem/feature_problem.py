@@ -118,9 +118,9 @@ class FeatureProblem:
         """Log prior weight of each of some features."""
         return self.model_prior.log_weights_of(features, self.n, len(self.names))
 
-    def feature_weights(self) -> np.ndarray:
-        """Log prior weight of a feature by its complexity."""
-        return self.model_prior.log_weights(self.n, self.language.limits.complexity, len(self.names))
+    def weights_by_complexity(self) -> np.ndarray:
+        """Log prior weight of a feature by its complexity, its spellings left aside."""
+        return self.model_prior.log_weights(self.n, int(self.language.limits.complexity), len(self.names))
 
     def population_data(self, z: np.ndarray, most: int | None = None, glm: LikelihoodRows | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``, all of them empty.
@@ -182,7 +182,7 @@ def problem_over(
     language: Language,
     *,
     coef_prior: object = "g",
-    model_prior: FeaturePrior | None = None,
+    model_prior: ComplexityPrior | None = None,
     weights: np.ndarray | None = None,
     intercept: bool = True,
     family: str | Family = "gaussian",
@@ -217,11 +217,11 @@ def problem_over(
     family.check_rows(weights, offset)
     x, y, w, known = checked_rows(x, y, weights, offset)
     family.check(y)
-    names = language.names
-    if x.shape[1] == 0:
+    names, p = language.names, x.shape[1]
+    if p == 0:
         raise InputError("there is no covariate to build features from; give at least one column.")
-    if len(names) != x.shape[1] or len(set(names)) < len(names):
-        raise InputError(f"X has {x.shape[1]} columns and names are {', '.join(names)}; give each column its own name.")
+    if len(names) != p or len(set(names)) < p:
+        raise InputError(f"X has {p} columns and names are {', '.join(names)}; give each column its own name.")
     base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
     root = np.sqrt(w)
     columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.conjugate)
@@ -230,11 +230,11 @@ def problem_over(
     basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
     family.check_prior(prior)
-    n, p = float(w.sum()), len(names)
+    n = float(w.sum())
     # The covariates are terms only by name, for sentences about models that fail.
     table = Table(
         names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p).arrays, known,
-        projections=language.fits_constants,
+        fits_constants=language.fits_constants,
     )  # fmt: skip
     family, base_model = family.bind(table, prior.compile(n, base_rss), n)
     return FeatureProblem(

@@ -77,7 +77,7 @@ def problem_from_rows(
     order = np.concatenate([layout.order, np.array([*layout.fixed, len(rows.covariates)], np.int64)])
     found = rows.reduce(OverviewOf(order))
     check_response(found.moments)
-    return problem_over(
+    return problem_of_products(
         rows, Lines(order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
         digest=found.digest.text,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def lengths(moments: Moments) -> np.ndarray:
         return np.where(varies, np.sqrt(np.where(varies, squares, 0.0)), 0.0)
 
 
-def problem_over(
+def problem_of_products(
     rows: Rows,
     columns: MakeColumns,
     moments: Moments,

@@ -16,14 +16,12 @@ from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.laws import MOST_MODELS, Drawn, Laws, laws_from, leading
 from modejump.samplers.merge import merged_stores, weighted_inclusion
 from modejump.samplers.result import ModelTable, Result, acceptance_of
-from modejump.samplers.warmup.library import Collected, Model
+from modejump.samplers.warmup.library import Collected
 from modejump.samplers.warmup.search import Finished
 
 # The best models stand for the posterior where they were visited in this share of the steps.
 HELD = 0.95
-# So many draws, at most, stand for a posterior that is spread over more models than any table holds.
-MOST_DRAWS = 1000
-Counted = dict[Model, tuple[float, int, int]]
+Counted = dict[frozenset[Expression], tuple[float, int, int]]
 
 
 class _Evaluated:
@@ -55,7 +53,7 @@ class _Evaluated:
         found = {f: float(p) for f, p in zip(features, share, strict=False)}
         for model, (value, _, _) in self.outside.items():
             # The order of a set depends on how it was made, and sums on their order.
-            for f in sorted(model, key=lambda member: member.text):
+            for f in sorted(model):
                 found[f] = found.get(f, 0.0) + float(np.exp(value - self.top)) / self.total
         return found
 
@@ -67,7 +65,7 @@ class _Evaluated:
         }
         return found | self.outside
 
-    def counted(self, models: Iterable[Model]) -> Counted:
+    def counted(self, models: Iterable[frozenset[Expression]]) -> Counted:
         """Those of these models that were evaluated inside the library, by features."""
         position = {f: j for j, f in enumerate(self.chain.library)}
         row_of = {row.tobytes(): i for i, row in enumerate(self.words)}
@@ -97,6 +95,15 @@ def _models_outside(chains: Sequence[ReversibleChain]) -> Counted:
     return found
 
 
+def _counted_draws(chains: Sequence[ReversibleChain]) -> Drawn:
+    """The models at the ends of batches, with their log posterior and how often each was met there."""
+    drawn: Drawn = {}
+    for chain in chains:
+        for model, value in chain.draws:
+            drawn[model] = (value, drawn.get(model, (value, 0))[1] + 1)
+    return drawn
+
+
 def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], evaluated: _Evaluated) -> tuple[Laws, ModelTable]:
     """Laws of the best models, and these; draws stand for models that no table holds, where most steps were there."""
     counted = evaluated.leading()
@@ -109,18 +116,6 @@ def _laws(problem: FeatureProblem, chains: Sequence[ReversibleChain], evaluated:
         counted |= evaluated.counted(model for model in drawn if model not in counted)
     counts = {model: (visits, visitors) for model, (_, visits, visitors) in counted.items()}
     return laws_from(problem, collected, chains[0].constants_of(features), counts, drawn)
-
-
-def _counted_draws(chains: Sequence[ReversibleChain]) -> Drawn:
-    """Evenly spaced draws of all chains: each model's log posterior, and how often it was drawn."""
-    everything = [draw for chain in chains for draw in chain.draws]
-    chosen = np.unique(np.linspace(0, len(everything) - 1, min(len(everything), MOST_DRAWS)).astype(np.int64))
-    found: Drawn = {}
-    # Neighbours are alike: where there is no room for all, those that find some must not be neighbours.
-    for i in np.random.default_rng(0).permutation(chosen).tolist():
-        model, value = everything[i]
-        found[model] = (value, found.get(model, (value, 0))[1] + 1)
-    return found
 
 
 def _law_index(laws: Laws) -> dict[Expression, int]:

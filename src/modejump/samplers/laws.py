@@ -14,7 +14,7 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.result import ModelTable
-from modejump.samplers.warmup.library import Collected, Model, best_first
+from modejump.samplers.warmup.library import Collected, best_first
 
 MOST_MODELS = 5_000
 MOST_FEATURES = 256
@@ -32,17 +32,17 @@ class Laws:
 
     Attributes
     ----------
-    features : tuple of Feature
+    features : tuple of features
         One feature for each law: the simplest of its spellings.
-    aliases : mapping of Feature to tuple of Feature
+    aliases : mapping of a feature to a tuple of features
         Other features met with the same column up to sign and scale.
-    constants : mapping of Feature to ndarray
-        Constants that were fitted inside features.
-    language : Language
-        Which features there are.
+    constants : mapping of a feature to ndarray
+        Constants that are fitted inside features.
     problem : Problem
         Selection among the laws: their columns, with the prior weights of their features.
-    spelled : mapping of frozenset of Feature to float
+    language : Language
+        The language of the features.
+    spelled : mapping of a set of features to float
         Log posterior of each model with a law that was met in several spellings, by the features as they were met:
         the result's table of models has the sums over the spellings.
     """
@@ -50,20 +50,20 @@ class Laws:
     features: tuple[Expression, ...]
     aliases: Mapping[Expression, tuple[Expression, ...]]
     constants: Mapping[Expression, np.ndarray]
-    language: Language
     problem: Problem
-    spelled: Mapping[Model, float] = field(default_factory=dict)
+    language: Language
+    spelled: Mapping[frozenset[Expression], float] = field(default_factory=dict)
 
 
 # Models drawn from the posterior: log posterior, and how often.
-Drawn = dict[Model, tuple[float, int]]
+Drawn = dict[frozenset[Expression], tuple[float, int]]
 
 
-def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[Model, float]]:
+def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Expression], float]]:
     """The best models, and those drawn, as many as their features' columns leave room for."""
     room = max(16, COLUMN_BYTES // (8 * rows))
     most = int(min(MOST_FEATURES, room))
-    chosen: list[tuple[Model, float]] = []
+    chosen: list[tuple[frozenset[Expression], float]] = []
     used: set[Expression] = set()
     ordered = best_first(collected)
     for model, value in ordered[:MOST_MODELS]:
@@ -112,8 +112,7 @@ def laws_of(
     """Columns of features, and for each feature the one that stands for its law."""
     if not features:
         return np.empty((len(problem.y), 0)), {}
-    table = problem.table
-    columns = np.column_stack([problem.language.column(f, table, constants) for f in features])
+    columns = np.column_stack([problem.language.column(f, problem.table, constants) for f in features])
     return columns, same_laws(features, columns, problem.intercept)
 
 
@@ -121,7 +120,7 @@ def laws_from(
     problem: FeatureProblem,
     collected: Collected,
     constants: Mapping[Expression, np.ndarray],
-    counts: Mapping[Model, tuple[int, int]] | None = None,
+    counts: Mapping[frozenset[Expression], tuple[int, int]] | None = None,
     drawn: Drawn | None = None,
 ) -> tuple[Laws, ModelTable]:
     """Laws, and models over them, from collected models.
@@ -133,7 +132,7 @@ def laws_from(
     collected : dict
         Log posterior of each model.
     constants : mapping
-        Constants that were fitted inside features.
+        Constants that are fitted inside features.
     counts : mapping, optional
         Visits to each model, and the number of chains that visited it, where visits are counted.
     drawn : mapping, optional
@@ -143,8 +142,8 @@ def laws_from(
     features = sorted({f for model, _ in chosen for f in model})
     columns, law_of = laws_of(problem, features, constants)
     laws = sorted(set(law_of.values()))
-    merged: dict[Model, float] = {}
-    visited: dict[Model, tuple[int, int, int]] = {}
+    merged: dict[frozenset[Expression], float] = {}
+    visited: dict[frozenset[Expression], tuple[int, int, int]] = {}
     for model, value in chosen:
         key = frozenset(law_of[f] for f in model)
         merged[key] = np.logaddexp(merged[key], value) if key in merged else value
@@ -167,13 +166,14 @@ def laws_from(
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
-    found = Laws(tuple(laws), aliases, dict(constants), problem.language, selection, spelled)
-    return found, _model_table(merged, visited, laws)
+    return Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled), _model_table(
+        merged, visited, laws
+    )
 
 
 def _model_table(
-    merged: Mapping[Model, float],
-    visited: Mapping[Model, tuple[int, int, int]],
+    merged: Mapping[frozenset[Expression], float],
+    visited: Mapping[frozenset[Expression], tuple[int, int, int]],
     laws: Sequence[Expression],
 ) -> ModelTable:
     position = {f: i for i, f in enumerate(laws)}

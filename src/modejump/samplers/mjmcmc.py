@@ -52,7 +52,7 @@ def mjmcmc(problem: Problem, plan: Plan, context: Context) -> Result:
 
 
 def compile_chain(problem: Problem, moves: Moves) -> None:
-    """Compile, or load from the cache, what a chain needs."""
+    """Compile what a chain needs, so that no clock counts it."""
     MJMCMCChain(problem, np.random.SeedSequence(0), 0, FIRST_BATCH).compile(moves)
 
 
@@ -144,7 +144,8 @@ class _Driver:
         return timed_pieces(warm, until, self.executor.pace.short)
 
     def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
-        return adapted(self.settings, moves, learnt, np.sum([c.chain.record.tried for c in self.chains], axis=0))
+        tried = np.sum([c.chain.record.tried for c in self.chains], axis=0)
+        return adapted(self.settings, moves, learnt, tried)
 
     def _judged(self, moves: Moves, fits: float | None) -> Moves:
         """The same moves, judged by a surrogate first where that is worth its time."""

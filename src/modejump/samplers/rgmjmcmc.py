@@ -19,7 +19,6 @@ from modejump.runtime.snapshots import Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
-from modejump.samplers.chains.recall import RECALLED
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.law_estimates import batch_means, result_of_chains
 from modejump.samplers.laws import laws_of
@@ -89,7 +88,7 @@ def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
 
 
 def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
-    """Compile, or load from the cache, everything that a run needs, before any clock runs."""
+    """Compile everything that a run needs, so that no clock counts it."""
     library = Library((), np.zeros(0))
     if settings.library:
         compile_search(problem)
@@ -193,9 +192,10 @@ class _Driver:
         """A checkpoint, where it is time for one."""
         if not self.checkpoint.due():
             return
+        first = self.chains[0]
         flat = arrays | {
-            "library": text_array([f.text for f in self.chains[0].library]),
-            "importance": self.chains[0].importance,
+            "library": text_array([f.text for f in first.library]),
+            "importance": first.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
@@ -204,13 +204,13 @@ class _Driver:
 
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
-        checkpoint, reader, language = self.checkpoint, self.checkpoint.reader, self.problem.language
+        checkpoint, reader = self.checkpoint, self.checkpoint.reader
         searched = len(self.search_seeds) if self.settings.library else 0
         counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
-        self.collected = read_collected(reader.under("collected"), language)
+        self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
-        features = read_features(reader, "library", language)
+        features = read_features(reader, "library", self.problem.language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
@@ -327,7 +327,8 @@ class _Driver:
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
                 chain.learn(learnt)
-            if i < ROUNDS - 1 and self.settings.library and self._has_time() and self._worth_a_place(library):
+            may_grow = i < ROUNDS - 1 and self.settings.library
+            if may_grow and self._has_time() and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
             if self.context.progress:
@@ -337,8 +338,7 @@ class _Driver:
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
         self._note_models()
         inside = set(library.features)
-        candidates = {model: value for model, value in self.collected.items() if model <= inside}
-        recalled = best_first(candidates)[:RECALLED]
+        recalled = best_first({model: value for model, value in self.collected.items() if model <= inside})
         for chain in self.chains:
             chain.recall(recalled)
             chain.forget_warmup()
@@ -365,7 +365,7 @@ class _Driver:
     def _warm_up(self, steps: int) -> list[np.ndarray]:
         return self.executor.map(partial(ReversibleChain.warm_up, steps=steps), self.chains)
 
-    def _worth_a_place(self, library: Library) -> bool:
+    def _met_features_worth_a_place(self, library: Library) -> bool:
         """Whether a feature outside the library is worth a place, by all that the chains met."""
         self._note_models()
         total = float(np.logaddexp.reduce(list(self.collected.values())))

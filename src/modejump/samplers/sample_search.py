@@ -21,20 +21,21 @@ from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
 from modejump.features.expression import Expression
 from modejump.features.language import Language
-from modejump.priors.features import FeaturePrior
+from modejump.kernels.populations.feature_chain import SETTLE
+from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import WeightedPrior
 from modejump.problem.design import Layout
-from modejump.problem.feature_problem import FeatureProblem
-from modejump.problem.feature_problem import problem_over as feature_problem_over
-from modejump.problem.products import check_response, lengths, problem_over
+from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.problem.products import check_response, lengths, problem_of_products
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
+from modejump.samplers.chains.workspace import Workspace
 from modejump.samplers.laws import Laws, same_by_products
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import DEFAULT_POPULATIONS, SEARCH_SHARE
-from modejump.samplers.warmup.library import Collected, build_library
+from modejump.samplers.warmup.library import EDIT_FEATURES, Collected, build_library
 from modejump.samplers.warmup.search import STEPS, Finished, Search, compile_search
 
 # Rows of the sample.
@@ -70,8 +71,11 @@ class SampledRows:
     def varying(self) -> list[Expression]:
         """The covariates that vary, as features."""
         length = lengths(self.moments)[:-1]
-        names = zip(self.rows.covariates, length, strict=True)
-        return [self.problem.language.covariate(name) for name, some in names if some > 0.0]
+        return [
+            self.problem.language.covariate(name)
+            for name, some in zip(self.rows.covariates, length, strict=True)
+            if some > 0.0
+        ]
 
 
 def draw_sample(
@@ -79,7 +83,7 @@ def draw_sample(
     language: Language,
     *,
     coef_prior: object = "g",
-    model_prior: FeaturePrior | None = None,
+    model_prior: ComplexityPrior | None = None,
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
 ) -> SampledRows:
@@ -92,7 +96,7 @@ def draw_sample(
     language : Language
         Which features there are.
     coef_prior, model_prior : prior objects
-        Prior of the coefficients, and prior of the models.
+        Prior of the coefficients, and complexity prior of the models.
     seed : int
         Decides which rows are drawn.
     sample : int
@@ -105,7 +109,7 @@ def draw_sample(
     drawn = found.sample.rows
     weights = None if rows.weight is None else drawn[-1]
     x, y, weights, _ = merge_rows(np.ascontiguousarray(drawn[:k].T), drawn[k], weights)
-    problem = feature_problem_over(x, y, language, coef_prior=coef_prior, model_prior=model_prior, weights=weights)
+    problem = problem_over(x, y, language, coef_prior=coef_prior, model_prior=model_prior, weights=weights)
     return SampledRows(rows, problem, found.moments, found.digest.text)
 
 
@@ -149,7 +153,7 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
 
 
 def _compile(problem: FeatureProblem) -> None:
-    """Compile, or load from the cache, before any clock runs."""
+    """Compile, so that no clock counts it."""
     compile_search(problem)
     build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
 
@@ -196,46 +200,45 @@ class FeatureColumns:
 
     Attributes
     ----------
-    features : tuple of Feature
+    language : Language
+        The language of the features.
+    features : tuple of features
         The features.
     names : tuple of str
-        The covariates.
-    language : Language
-        What they mean.
-    constants : mapping of Feature to ndarray
-        Constants that were fitted inside features.
+        The covariates that are read.
+    constants : mapping of a feature to ndarray
+        Constants inside features.
     """
 
+    language: Language
     features: tuple[Expression, ...]
     names: tuple[str, ...]
-    language: Language
     constants: Mapping[Expression, np.ndarray]
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Make the columns."""
         table = dict(zip(self.names, values[:-1], strict=True))
-        return np.vstack([*(self.language.column(f, table, self.constants) for f in self.features), values[-1]])
+        return np.vstack([*self.language.columns(self.features, table, self.constants), values[-1]])
 
 
 def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
     """The second pass: selection among the laws that the features spell."""
     rows, problem = sampled.rows, sampled.problem
-    language, weights = problem.language, problem.root_weight**2
-    constants = language.constants(features, problem.table, problem.y, weights, {})
+    constants = _constants(problem, features)
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
-    moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, language, constants)), names)
+    moments = rows.reduce(MomentsOf(FeatureColumns(problem.language, tuple(features), names, constants)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
     alive = np.flatnonzero(length > 0.0)
     gram = moments.cross[np.ix_(alive, alive)] / length[alive, None] / length[alive]
-    law_of = same_by_products([features[i] for i in alive.tolist()], gram)
+    law_of = same_by_products([features[i] for i in alive], gram)
     laws = sorted(set(law_of.values()))
     spellings = {law: tuple(f for f in law_of if law_of[f] is law) for law in laws}
     index = np.array([*(features.index(law) for law in laws), len(features)], np.int64)
-    selection = problem_over(
+    selection = problem_of_products(
         rows,
-        FeatureColumns(tuple(laws), names, language, constants),
+        FeatureColumns(problem.language, tuple(laws), names, constants),
         moments.chosen(index),
         Layout.of({law.text: [i] for i, law in enumerate(laws)}, ()),
         coef_prior=problem.coef_prior,
@@ -244,7 +247,7 @@ def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
         covariates=names,
     )
     aliases = {law: tuple(f for f in some if f is not law) for law, some in spellings.items()}
-    return Laws(tuple(laws), aliases, constants, language, selection)
+    return Laws(tuple(laws), aliases, constants, selection, problem.language)
 
 
 def _law_prior(
@@ -254,3 +257,15 @@ def _law_prior(
     weigh, names = problem.model_prior.log_weights_of, len(problem.names)
     weights = [np.logaddexp.reduce(weigh(some, n, names)) for some in spellings.values()]
     return WeightedPrior(tuple(float(w) for w in weights), problem.size)
+
+
+def _constants(problem: FeatureProblem, features: Sequence[Expression]) -> dict[Expression, np.ndarray]:
+    """Constants inside features, as the sample gives them."""
+    found: dict[Expression, np.ndarray] = {}
+    if problem.language.fits_constants:
+        work = Workspace(problem, 1, features=EDIT_FEATURES, columns=16, models=1)
+        numbers = work.numbers(features)
+        work.work(SETTLE, numbers)
+        for f in numbers:
+            work.collect_constants(int(f), found)
+    return found

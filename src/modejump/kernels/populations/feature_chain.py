@@ -40,8 +40,8 @@ class FeatureChain(NamedTuple):
     fresh: FreshFeatures
     between: Between
     scores: EditScores
-    # Of a task: steps, or populations, to make; population_steps: inside a population; reserve: models that a population
-    # may add to the store; limit: models to evaluate. Answers: done, and the reason why it stopped.
+    # Of a task: steps, or populations, to make; population_steps: inside a population; reserve: models that a
+    # population may add to the store; limit: models to evaluate. Answers: done, and the reason why it stopped.
     scalars: np.ndarray
 
 

@@ -97,12 +97,12 @@ class BatchLikelihood(Own):
     def connect(self, table: Table) -> tuple[Own, CustomRows]:
         """This likelihood with C functions of this process, which are shown the numbers of terms in one row."""
         bound = BatchLikelihood(self.score)
-        if table.projections:
+        if table.fits_constants:
             raise InputError(
                 "a batch likelihood is told features by their text, which has no coefficients inside projections; "
                 "give a Space without projections, or an OwnLikelihood."
             )
-        if table.projections is None:
+        if table.fits_constants is None:
             bound._table = table
             term = np.repeat(np.arange(len(table.names), dtype=np.float64), np.diff(table.first))[:, None]
             callback, address = bound.asked(bound._named)

@@ -138,10 +138,10 @@ class Workspace:
         problem = self.problem
         z, glm, shown = np.zeros((places, problem.x.shape[1])), None, np.zeros((places, 0))
         if problem.family.custom:
-            family: Any = problem.family
-            glm, ask = family.for_features(problem.base_model, z.shape, self.texts)
-            shown = glm.x
+            # A likelihood of the user's own: it is shown columns, or told the texts of this table's features.
+            glm, ask = problem.family.for_features(problem.base_model, z.shape, self.texts)  # type: ignore[attr-defined]
             self._alive.append(ask)
+            shown = glm.x
         population = Population(
             feature=np.full(places, -1, np.int64),
             z=z,
@@ -152,7 +152,7 @@ class Workspace:
             listed=np.zeros(places, np.int64),
             row=np.zeros(places),
             scalars=scalars_of(factored=0),
-            log_weight=problem.feature_weights(),
+            log_weight=problem.weights_by_complexity(),
             per_spelling=int(problem.model_prior.counts_spellings),
             shown=shown,
         )

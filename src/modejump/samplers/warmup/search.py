@@ -12,16 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.features.expression import Expression
-from modejump.kernels.populations.feature_chain import EVOLVE
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
-from modejump.samplers.chains.feature_snapshots import (
-    collected_arrays,
-    constant_arrays,
-    read_collected,
-    read_constants,
-)
+from modejump.samplers.chains.feature_snapshots import collected_arrays, constant_arrays, read_collected, read_constants
 from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.schedule import brief
 from modejump.samplers.warmup.library import Collected
@@ -77,9 +71,9 @@ class Finished:
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, problem: FeatureProblem) -> Finished:
         """What a snapshot was taken of."""
-        reader, language = Reader(snapshot), problem.language
-        collected = read_collected(reader.under("collected"), language)
-        constants = read_constants(reader.under("constants"), language)
+        reader = Reader(snapshot)
+        collected = read_collected(reader.under("collected"), problem.language)
+        constants = read_constants(reader.under("constants"), problem.language)
         counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
         return cls.from_counts(counts, reader.number("best"), collected, constants)
 
@@ -102,8 +96,8 @@ def in_words(model: Iterable[Expression]) -> str:
 
 
 def compile_search(problem: FeatureProblem) -> None:
-    """Compile, or load from the cache, before any clock runs."""
-    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).work(EVOLVE)
+    """Compile, so that no clock counts it."""
+    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).compile()
 
 
 def rounds(chain: GeneticChain, populations: int, share: float | None, began: float) -> Iterator[int]:
@@ -200,7 +194,7 @@ def search_piece(
 class Search:
     """One chain of populations for each seed.
 
-    The chains are independent, so a state to go on from is made of what each of them had at some moment: what the
+    The chains are independent, so a state to continue from is made of what each of them had at some moment: what the
     finished ones left, and snapshots of those that run.
 
     Parameters
@@ -331,9 +325,8 @@ class Search:
     def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
         """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
-        best = float(chain.arrays.archive.scalars["best"])
-        if best > self._best[0]:
-            self._best = (best, in_words(chain.best_model()))
+        if chain.arrays.archive.scalars["best"] > self._best[0]:
+            self._best = (float(chain.arrays.archive.scalars["best"]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
                 return True

@@ -1,0 +1,100 @@
+"""A language that the package does not know, given through the public seam alone."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import feature_twin as ft
+import numpy as np
+import pytest
+from feature_experiments import MIXTURE, Experiment, chi_square, small_data
+from interactions import Interactions, Limits
+from test_moves_between import LEVEL, REPLICATIONS, SETTINGS, check, code_of
+
+from modejump.kernels.populations.moves import POPULATION_MOVES
+from modejump.priors.complexity import ComplexityPrior
+from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.samplers.chains.genetic_chain import GeneticChain
+from modejump.samplers.chains.reversible_chain import ReversibleChain
+
+
+def problem_of(size: int = 2) -> FeatureProblem:
+    x, y = small_data(41, 4, 40)
+    language = Interactions("abcd", Limits(complexity=3, size=size, population=8))
+    return problem_over(x, y, language, model_prior=ComplexityPrior(0.4))
+
+
+@cache
+def experiment() -> Experiment:
+    return Experiment(problem_of(), ("a", "b", "a:b"))
+
+
+def test_draws_have_their_probabilities() -> None:
+    chain = experiment().chain(1, SETTINGS)
+    features = list(chain.language.enumerate())
+    numbers, arrays = chain.numbers(features), chain.arrays
+    own, total = np.empty(len(features)), np.empty(len(features))
+    ft.log_probabilities(arrays.fresh.q, arrays.space, arrays.table, numbers, own, total)
+    drawn = np.empty(200_000, np.int64)
+    for draw, probability in (
+        (lambda: ft.language_draws(arrays.space, arrays.table, ft.stream_of(2), drawn), own),
+        (lambda: ft.q_draws(arrays.fresh.q, arrays.space, arrays.table, ft.stream_of(3), drawn), total),
+    ):
+        draw()
+        counts = np.array([(drawn == f).sum() for f in numbers], float)
+        assert counts.sum() == (drawn >= 0).sum()
+        assert chi_square(counts, np.exp(probability), len(drawn)) > LEVEL
+
+
+def test_edits_have_their_probabilities() -> None:
+    chain = experiment().chain(1, SETTINGS)
+    features = list(chain.language.enumerate())
+    numbers = chain.numbers(features)
+    law = np.empty((len(features), len(features)))
+    ft.edit_probabilities(chain.arrays.space, chain.table, numbers, law)
+    assert ((law > 0) == (law.T > 0)).all() and (law.sum(axis=1) <= 1.0 + 1e-12).all()
+    for i in (0, 5, 12):
+        drawn = np.empty(50_000, np.int64)
+        ft.edit_draws(chain.arrays.space, chain.table, numbers[i], ft.stream_of(i), drawn)
+        counts = np.array([(drawn == f).sum() for f in numbers], float)
+        assert chi_square(counts, law[i], len(drawn)) > LEVEL
+
+
+@pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])
+def test_move_leaves_the_posterior(move: str) -> None:
+    kind = MIXTURE if move == "mixture" else code_of(move)
+    ends = experiment().ends(kind, SETTINGS, turns=3, replications=REPLICATIONS, seed=100 + kind)
+    assert ends.moved > 0.02
+    assert check(experiment(), ends) > LEVEL
+
+
+def test_a_search_finds_the_best_models_and_resumes() -> None:
+    chain = GeneticChain(problem_of(3), np.random.SeedSequence(5), steps=100, patience=10)
+    chain.run_to(40)
+    other = GeneticChain(problem_of(3), np.random.SeedSequence(6), steps=100, patience=10)
+    other.restore(chain.snapshot())
+    for c in (chain, other):
+        c.run_to(80)
+        c.collect()
+    assert chain.collected == other.collected
+    exact = Experiment(problem_of(3), ()).exact
+    best = [frozenset(exact.features[i] for i in model) for model in exact.models[:20]]
+    assert set(best) <= chain.collected.keys()
+    for model, value in zip(best, exact.log_posterior[:20], strict=True):
+        assert chain.collected[model] == pytest.approx(value, abs=1e-8)
+
+
+def test_a_reversible_chain_resumes() -> None:
+    def new(seed: int) -> ReversibleChain:
+        chain = experiment().chain(seed, SETTINGS)
+        chain.batch = 500
+        return chain
+
+    chain, other = new(7), new(8)
+    chain.run_batches(10)
+    other.restore(chain.snapshot())
+    for c in (chain, other):
+        c.run_batches(10)
+        c.close()
+    assert (np.array(chain.means) == np.array(other.means)).all() and chain.stays == other.stays
+    assert chain.fresh_models == other.fresh_models
