@@ -93,13 +93,13 @@ def test_a_chain_does_not_depend_on_how_its_populations_are_cut() -> None:
 def test_arrays_of_any_layout_run_the_same_compiled_code(small) -> None:
     x, noise = table(40)
     y = x[:, 0] + noise
-    compiled = len(work.signatures)
+    compiled = len(work.compiled.signatures)
     for layout in (np.asfortranarray(x), x[::-1][::-1], x.copy()):
         target = y.copy()
         layout.flags.writeable = target.flags.writeable = False
         found = search(problem_of(layout, target, ("sin",)), target, 5)
         np.testing.assert_array_equal(found.models.log_posterior, search(small[0], y, 5).models.log_posterior)
-    assert len(work.signatures) == max(compiled, 1)
+    assert len(work.compiled.signatures) == max(compiled, 1)
 
 
 # --- known laws -------------------------------------------------------------------------------------------------

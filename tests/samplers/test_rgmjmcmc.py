@@ -141,13 +141,16 @@ def check_renormalised(found: Result, exact: ExactPosterior) -> None:
             assert table.log_posterior[row] == pytest.approx(values[frozenset(model)], abs=1e-6)
 
 
+def _listed(constants: Any) -> dict[Any, list[float]]:
+    return {f: values.tolist() for f, values in constants.items()}
+
+
 def same(one: Result, two: Result) -> bool:
     a, b = one, two
     arrays = ("renormalised", "size_distribution", "batch_means")
     return (
         one.laws.features == two.laws.features
-        and {f: v.tolist() for f, v in one.laws.constants.items()}
-        == {f: v.tolist() for f, v in two.laws.constants.items()}
+        and _listed(one.laws.constants) == _listed(two.laws.constants)
         and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
         and all(
             np.array_equal(getattr(a.models, name), getattr(b.models, name))
@@ -263,7 +266,7 @@ def _bits(words: np.ndarray, terms: int) -> np.ndarray:
 
 
 def test_longer_runs_leave_less_unvisited(small: FeatureProblem) -> None:
-    short, long = (sample(small, budget=Budget(warmup=300, steps=steps)).result for steps in (500, 200_000))
+    short, long = (sample(small, budget=Budget(warmup=300, steps=steps)) for steps in (500, 200_000))
     assert long.unvisited < 0.02 < short.unvisited
 
 
@@ -484,7 +487,7 @@ def test_the_share_of_the_library_is_the_mass_of_its_models(
         if {exact.features[i] for i in model} <= inside
     )
     assert 0.2 < mass < 0.95
-    runs = [sample(small, chains=2, budget=Budget(warmup=300, steps=30_000), seed=s).result for s in range(12)]
+    runs = [sample(small, chains=2, budget=Budget(warmup=300, steps=30_000), seed=s) for s in range(12)]
     assert {run.library for run in runs} == {3}
     assert ttest_1samp([run.library_share for run in runs], mass).pvalue > LEVEL
 
@@ -640,11 +643,10 @@ def test_settings_are_honoured(small: FeatureProblem, settings: Sampler) -> None
 def test_the_algorithm_as_the_paper_states_it() -> None:
     """No search, no library, no recall: every step is a move between populations, and the answer is the same."""
     problem = rt.small_problem(63, complexity=3, size=2)
-    found = sample(problem, budget=Budget(steps=40_000), settings=Sampler.paper(), seed=5)
+    options = {"budget": Budget(steps=15_000), "seed": 5}
+    found = sample(problem, settings=Sampler.paper(), **options)
     exact = exact_of(problem)
     check_frequencies(found, exact)
     assert found.library == found.populations == 0 and set(found.population_moves) == {"delayed"}
     assert found.acceptance == {} and found.library_share < 1.0
-    assert same(
-        found, sample(problem, budget=Budget(steps=40_000), settings=Sampler.resolve("paper"), seed=5, workers=2)
-    )
+    assert same(found, sample(problem, settings=Sampler.resolve("paper"), workers=2, **options))
