@@ -109,7 +109,7 @@ def _unbox_handle(kind: Any, value: Any, context: Any) -> NativeValue:
 class _HandleAttributes(AttributeTemplate):
     key = HandleType
 
-    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
+    def generic_resolve(self, kind: Any, name: str) -> Any:
         if name not in kind.inner.fields:
             return kind.scalar(name)
         field = kind.inner.types[kind.inner.fields.index(name)]

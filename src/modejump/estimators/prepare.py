@@ -132,6 +132,7 @@ def rows_fitted(family: Family, rows: int) -> int:
 
 def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
     names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
+    assert options.space is not None
     language = Nonlinear(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):

@@ -17,7 +17,7 @@ from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
 from modejump.experiments.ledger import Cell, Outcome, Rows, digest, run_key, run_seed
 from modejump.experiments.protocols import EXPERIMENTS, Planets
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.posterior import Posterior
@@ -109,7 +109,7 @@ def selection_case(frame: pd.DataFrame | None) -> Case:
 
 
 def laws_case(
-    name: str, title: str, problem: FeatureProblem, laws: Sequence[Feature], exact: np.ndarray, data: str
+    name: str, title: str, problem: FeatureProblem, laws: Sequence[Expression], exact: np.ndarray, data: str
 ) -> Case:
     """Search among features whose exact posterior is given.
 
@@ -119,7 +119,7 @@ def laws_case(
         What to call it.
     problem : FeatureProblem
         What is searched.
-    laws : sequence of Feature
+    laws : sequence of features
         The laws.
     exact : ndarray of shape (laws,)
         Their probabilities.

@@ -35,7 +35,8 @@ def gmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
         Progress, executor and checkpoint.
     """
     budget = plan.budget or Budget(steps=DEFAULT_POPULATIONS * STEPS)
-    compile_search(problem)
+    with context.compiling():
+        compile_search(problem)
     context.executor.open(problem)
     context.executor.compile(compile_search)
     began = context.checkpoint.begin("gmjmcmc")

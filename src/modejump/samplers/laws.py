@@ -166,9 +166,8 @@ def laws_from(
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
-    return Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled), _model_table(
-        merged, visited, laws
-    )
+    found = Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled)
+    return found, _model_table(merged, visited, laws)
 
 
 def _model_table(

@@ -76,8 +76,9 @@ class _Driver:
 
     def run(self) -> Result:
         moves, notes, finished = first_moves(self.settings, self.problem), [], True
-        compile_chain(self.problem, moves)
-        compile_best_first(self.problem)
+        with self.context.compiling():
+            compile_chain(self.problem, moves)
+            compile_best_first(self.problem)
         try:
             self.executor.open(self.problem)
             self.executor.compile(compile_chain, moves)

@@ -42,6 +42,8 @@ from modejump.samplers.warmup.search import Finished, Search, compile_search, in
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
+# Sampling steps of each chain where nothing else is asked and every step is a move between populations.
+MOVES = 2_000
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
@@ -89,13 +91,11 @@ def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
 
 def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
     """Compile everything that a run needs, so that no clock counts it."""
-    library = Library((), np.zeros(0))
-    if settings.library:
-        compile_search(problem)
-        if can_score(problem):
-            compile_score_search(problem)
-        # With hardly any edits: the compiler asks for no more, and where models are fitted they take seconds.
-        library = build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
+    compile_search(problem)
+    if can_score(problem) and settings.library:
+        compile_score_search(problem)
+    # With hardly any edits: the compiler asks for no more, and where models are fitted they take seconds.
+    library = build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
     trial = ReversibleChain(problem, *library, np.random.SeedSequence(0), settings, 1 << 16)
     trial.advance(1)
     trial.close()
@@ -107,7 +107,9 @@ class _Driver:
     def __init__(self, problem: FeatureProblem, plan: Plan, context: Context) -> None:
         self.problem, self.plan, self.context = problem, plan, context
         self.executor, self.checkpoint = context.executor, context.checkpoint
-        self.budget, self.settings = plan.budget or Budget(), plan.settings
+        self.settings = plan.settings
+        only_moves = self.settings.population_steps == 0
+        self.budget = plan.budget or (Budget(steps=MOVES) if only_moves else Budget())
         search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
         self.search_seeds = search_root.spawn(plan.chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -122,7 +124,8 @@ class _Driver:
         self.counted_from: int | None = None
 
     def run(self) -> Result:
-        compile_run(self.problem, self.settings)
+        with self.context.compiling():
+            compile_run(self.problem, self.settings)
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
@@ -131,12 +134,14 @@ class _Driver:
         self.executor.open(self.problem)
         self.executor.compile(compile_run, self.settings)
         self.begun = self.checkpoint.begin("rgmjmcmc")
-        if self.checkpoint.phase in (None, "search"):
-            if self.settings.library:
-                self._search()
+        if self.checkpoint.phase not in (None, "search"):
+            self._resume()
+        elif self.settings.library:
+            self._search()
             self._learn(self._freeze(), 0)
         else:
-            self._resume()
+            self._make_chains(Library((), np.zeros(0)))
+            self._begin_to_count()
         schedule, finished = self._schedule(), True
         try:
             if self.counted_from is None:
@@ -196,7 +201,7 @@ class _Driver:
         flat = arrays | {
             "library": text_array([f.text for f in first.library]),
             "importance": first.importance,
-            "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
+            "searched": np.array([outcome.counts() for outcome in self.outcomes]),
         }
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
@@ -205,8 +210,7 @@ class _Driver:
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
-        searched = len(self.search_seeds) if self.settings.library else 0
-        counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
+        counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
@@ -341,6 +345,10 @@ class _Driver:
         recalled = best_first({model: value for model, value in self.collected.items() if model <= inside})
         for chain in self.chains:
             chain.recall(recalled)
+        self._begin_to_count()
+
+    def _begin_to_count(self) -> None:
+        for chain in self.chains:
             chain.forget_warmup()
             chain.batch = FIRST_BATCH
         self.warmed = time.perf_counter()

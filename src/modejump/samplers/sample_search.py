@@ -12,11 +12,12 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from modejump.core.random import fresh_sequence
-from modejump.data.moments import Moments, MomentsOf, OverviewOf
+from modejump.data.moments import Moments, moments_of, overview_of
 from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
 from modejump.features.expression import Expression
@@ -103,7 +104,7 @@ def draw_sample(
         Rows to draw.
     """
     k = len(rows.covariates)
-    found = rows.reduce(OverviewOf(np.arange(k + 1), sample, seed))
+    found = rows.reduce(partial(overview_of, order=np.arange(k + 1), sample=sample, seed=seed))
     check_response(found.moments)
     assert found.sample is not None
     drawn = found.sample.rows
@@ -128,16 +129,18 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     """
     budget = plan.budget or Budget()
     search_seed, sampling_seed = fresh_sequence(plan.seed).spawn(2)
-    _compile(sampled.problem)
+    with context.compiling():
+        _compile(sampled.problem)
     begun = time.perf_counter()
     outcomes = _searched(sampled.problem, search_seed.spawn(plan.chains), budget, _later(context, 0.0, SEARCH_SHARE))
     collected: Collected = {}
     for outcome in outcomes:
         collected |= outcome.collected
-    found = build_library(sampled.problem, collected, most=MOST_FEATURES, negligible=0.0).features
     # A covariate may be constant in the sample, and vary among all rows.
-    rare = [f for f in sampled.varying if f not in found]
-    laws = _selection(sampled, [*found, *rare[: max(MOST_FEATURES - len(found), 0)]])
+    met = set(sampled.problem.covariates())
+    rare = [f for f in sampled.varying if f not in met][: MOST_FEATURES // 4]
+    library = build_library(sampled.problem, collected, most=MOST_FEATURES - len(rare), negligible=0.0)
+    laws = _selection(sampled, [*library.features, *rare])
     spent = time.perf_counter() - begun
     rest = dataclasses.replace(plan, algorithm="mjmcmc", budget=_rest(budget, spent), seed=sampling_seed)
     result = mjmcmc(laws.problem, rest, _later(context, SEARCH_SHARE, 1.0))
@@ -194,31 +197,16 @@ def _later(context: Context, first: float, last: float) -> Context:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureColumns:
-    """From covariates and response to the columns of features and, last, the response; travels to where the rows are.
-
-    Attributes
-    ----------
-    language : Language
-        The language of the features.
-    features : tuple of features
-        The features.
-    names : tuple of str
-        The covariates that are read.
-    constants : mapping of a feature to ndarray
-        Constants inside features.
-    """
-
-    language: Language
-    features: tuple[Expression, ...]
-    names: tuple[str, ...]
-    constants: Mapping[Expression, np.ndarray]
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Make the columns."""
-        table = dict(zip(self.names, values[:-1], strict=True))
-        return np.vstack([*self.language.columns(self.features, table, self.constants), values[-1]])
+def feature_columns(
+    values: np.ndarray,
+    language: Language,
+    features: Sequence[Expression],
+    names: Sequence[str],
+    constants: Mapping[Expression, np.ndarray],
+) -> np.ndarray:
+    """Columns of features and, last, the response; from the covariates of these names, and the response."""
+    table = dict(zip(names, values[:-1], strict=True))
+    return np.vstack([*language.columns(features, table, constants), values[-1]])
 
 
 def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
@@ -227,18 +215,19 @@ def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
     constants = _constants(problem, features)
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
-    moments = rows.reduce(MomentsOf(FeatureColumns(problem.language, tuple(features), names, constants)), names)
+    make = partial(feature_columns, language=problem.language, names=names, constants=constants)
+    moments = rows.reduce(partial(moments_of, columns=partial(make, features=features)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
-    alive = np.flatnonzero(length > 0.0)
-    gram = moments.cross[np.ix_(alive, alive)] / length[alive, None] / length[alive]
+    alive = np.flatnonzero(length > 0.0).tolist()
+    gram = moments.cross[np.ix_(alive, alive)] / np.outer(length[alive], length[alive])
     law_of = same_by_products([features[i] for i in alive], gram)
     laws = sorted(set(law_of.values()))
     spellings = {law: tuple(f for f in law_of if law_of[f] is law) for law in laws}
     index = np.array([*(features.index(law) for law in laws), len(features)], np.int64)
     selection = problem_of_products(
         rows,
-        FeatureColumns(problem.language, tuple(laws), names, constants),
+        partial(make, features=laws),
         moments.chosen(index),
         Layout.of({law.text: [i] for i, law in enumerate(laws)}, ()),
         coef_prior=problem.coef_prior,

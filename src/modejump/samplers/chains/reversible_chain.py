@@ -463,9 +463,7 @@ class ReversibleChain(Workspace):
         """What the chain knows of its fresh features: counts, models, stays."""
         now, table = self.arrays.fresh.scalars, self.table.scalars
         marks = reader.under("fresh").scalars(now)
-        reader.need(
-            all(marks[name] >= 0 for name in marks.dtype.names or ()) and marks["frozen"] == now["frozen"], "fresh"
-        )
+        reader.need(min(marks.tolist()) >= 0 and marks["frozen"] == now["frozen"], "fresh")
         reader.need(marks["mark"] <= self.arrays.chain.store.scalars["count"] and marks["logged"] == 0, "fresh")
         reader.need(self.frozen[0] <= marks["table_mark"] <= table["count"], "fresh")
         reader.need(self.frozen[1] <= marks["child_mark"] <= table["children"], "fresh")
