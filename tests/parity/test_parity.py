@@ -20,10 +20,9 @@ from modejump.kernels.chain import DONE, WANT_STORE, Chain, run
 from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate_member
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import COLS, ILL, LOG_POSTERIOR, flip_all
+from modejump.kernels.state import flip_all
 from modejump.kernels.store import (
     COUNT,
-    EVALUATED,
     FORGOTTEN,
     ModelStore,
     better_half,
@@ -33,7 +32,7 @@ from modejump.kernels.store import (
     probe,
     resize,
 )
-from modejump.likelihoods import log_marginal
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, GPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
@@ -285,7 +284,7 @@ def test_near_perfect_fits_are_refined(share: float, offset: float) -> None:
             problem.data, roomy_chain(problem), np.array(start, np.uint8), np.resize(flips, (1, 4)),
             np.array([len(flips)]), values,
         )  # fmt: skip
-        reference = log_marginal(problem.data.code, problem.data.par, 24.0, 1, 2, exact) - 4 * math.log(2)
+        reference = log_marginal(problem.data.coef_prior, 24.0, 1, 2, exact) - 4 * math.log(2)
         assert values[0] == pytest.approx(reference, abs=12 * 1e-4)
 
 

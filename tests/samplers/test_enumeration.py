@@ -14,8 +14,7 @@ import twin
 from conftest import Regression
 
 from modejump.core.errors import InputError
-from modejump.likelihoods import log_marginal
-from modejump.likelihoods.gaussian.plain import log_likelihood_of_g
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.priors import (
     AIC,
     BIC,
@@ -30,6 +29,7 @@ from modejump.priors import (
     ModelPrior,
     UniformPrior,
 )
+from modejump.priors.coefficients.g import bayes_factor_given_g_plain
 from modejump.problem.problem import Problem
 from modejump.samplers.enumerate import MAX_TERMS, enumerate_models
 from modejump.samplers.result import SamplerResult
@@ -197,7 +197,7 @@ def brute_force_g(problem: Problem) -> twin.Exact:
         gram = data.gram[subsets[:, :, None], subsets[:, None, :]]
         corr = data.corr[subsets]
         resid = 1.0 - (np.linalg.solve(gram, corr[:, :, None])[:, :, 0] * corr).sum(axis=1)
-        likelihood = log_likelihood_of_g(data.par[0], data.n - data.base, size, resid)
+        likelihood = bayes_factor_given_g_plain(data.coef_prior.par[0], data.n - data.base, size, resid)
         values.append(likelihood + data.prior.log_size[size] + data.prior.log_weight[subsets].sum(axis=1))
         masks.append((1 << subsets).sum(axis=1))
     order = np.argsort(np.concatenate(masks))

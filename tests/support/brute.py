@@ -60,7 +60,7 @@ def brute_force(problem: Problem) -> SamplerResult:
         if resid < 0.0:
             continue
         cols = sum(int(data.first[t + 1] - data.first[t]) for t in members)
-        value[code] = prior + log_marginal(data.code, data.par, data.n, data.base, cols, resid)
+        value[code] = prior + log_marginal(data.coef_prior, data.n, data.base, cols, resid)
     order = np.argsort(-value, kind="stable")
     order = order[np.isfinite(value[order])]
     log_posterior = value[order]

@@ -29,13 +29,12 @@ from modejump.features.fresh import draw_edit, draw_fresh, draw_tree, edit_proba
 from modejump.features.nonlinear.operators import DELETE, INSERT, STRIP, SWAP_FUNCTION, SWAP_LEAF, WRAP, SpaceArrays
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
-from modejump.features.table import CHILDREN, COUNT, COVARIATE, MODIFICATION, PRODUCT, PROJECTION, truncate
+from modejump.features.table import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, truncate
 from modejump.kernels.chain import draw_kernel, step
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.populations import fresh_features as guests_kernels
 from modejump.kernels.populations import moves as population_kernels
 from modejump.kernels.populations import reversible as reversible_kernels
-from modejump.kernels.populations.archive import KEPT
 from modejump.kernels.populations.fresh_features import (
     ARENA_MARK,
     CHILD_MARK,
