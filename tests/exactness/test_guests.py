@@ -17,7 +17,11 @@ from scipy.stats import chi2
 from modejump.core.errors import InputError
 from modejump.experiments.spaces import feature_columns
 from modejump.features import Feature
+from modejump.kernels.populations.archive import BAR, DISTINCT, KEPT
+from modejump.kernels.populations.fresh_features import LEFT, MARK
 from modejump.kernels.populations.population import EMPTY_WEIGHT
+from modejump.kernels.state import ENTRY, LOG_POSTERIOR, SIZE
+from modejump.kernels.store import COUNT as STORED
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.populations import Library, Populations
 

@@ -21,7 +21,9 @@ from scipy.stats import chi2, t
 
 from modejump.experiments.spaces import feature_columns
 from modejump.features import Feature
+from modejump.kernels.populations.fresh_features import POPULATIONS
 from modejump.kernels.populations.moves import MOVED, POPULATION_MOVES, PROPOSED, ZERO_REVERSE
+from modejump.kernels.store import FORGOTTEN
 from modejump.priors import COEF_PRIORS
 from modejump.samplers.chains import reversible_chain as reversible
 from modejump.samplers.chains.reversible_chain import ReversibleChain

@@ -13,7 +13,7 @@ import pytest
 import twin
 
 from modejump.core.threads import Hands
-from modejump.kernels.store import ModelStore, bytes_per_model
+from modejump.kernels.store import COUNT, ModelStore, bytes_per_model
 from modejump.problem.problem import Problem
 from modejump.samplers import mjmcmc as mjmcmc_module
 from modejump.samplers import result as result_module

@@ -21,6 +21,7 @@ from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, Plan
 from modejump.experiments.published import published_figures
 from modejump.experiments.reproduce import Trial, reproduce, run_key, run_seed
 from modejump.features.nonlinear.expression import Feature
+from modejump.kernels.populations.archive import DISTINCT
 from modejump.samplers.budget import Budget
 from modejump.samplers.warmup.library import EVALUATIONS
 

@@ -11,7 +11,7 @@ import pytest
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.columns import ALPHA_ML, ALPHA_ONES, ALPHA_RANDOM, ColumnPool, new_pool
 from modejump.features.nonlinear.transforms import transforms
-from modejump.features.table import PROJECTION, Arena, new_arena
+from modejump.features.table import COUNT, FULL, PROJECTION, Arena, new_arena
 
 NAMES = ("x", "y", "z", "host star")
 FUNCTIONS = ("sin", "troot", "sigmoid", "p0")

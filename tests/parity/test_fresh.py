@@ -14,6 +14,7 @@ from modejump.features import Feature
 from modejump.features.fresh import spread_edits
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
+from modejump.features.table import CHILDREN, COUNT, FULL
 from modejump.problem.feature_problem import FeatureTable
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.gmjmcmc import feature_problem

@@ -20,9 +20,10 @@ from modejump.kernels.chain import DONE, WANT_STORE, Chain, run
 from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate_member
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.state import flip_all
+from modejump.kernels.state import COLS, ILL, LOG_POSTERIOR, flip_all
 from modejump.kernels.store import (
     COUNT,
+    EVALUATED,
     FORGOTTEN,
     ModelStore,
     better_half,

@@ -10,6 +10,7 @@ import pytest
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
+from modejump.kernels.populations.archive import BAR, BEST, DISTINCT, EVALUATED, KEPT
 from modejump.kernels.populations.population import DEPENDENCE_TOLERANCE
 from modejump.priors import COEF_PRIORS
 from modejump.priors.coefficients import KnownVariance

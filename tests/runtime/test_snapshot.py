@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
+from modejump.features.table import COUNT
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.runtime.snapshots import Snapshot

@@ -33,6 +33,7 @@ from modejump.features.nonlinear.operators import (
 )
 from modejump.features.nonlinear.transforms import transforms
 from modejump.features.table import (
+    COUNT,
     COVARIATE,
     MODIFICATION,
     PRODUCT,
