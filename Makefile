@@ -1,5 +1,5 @@
 # Everything from a bare clone with python3 and make. The virtual environment is built when it is missing and
-# brought up to date when pyproject.toml changes; one stamp for each set of extras says what is in it.
+# brought up to date when pyproject.toml or the version changes; one stamp for each set of extras says what is in it.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-full lint bench docs clean
+.PHONY: help demo test test-full test-numba lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -23,6 +23,20 @@ test: $(STAMP)-test ## run the tests, heavy statistical sweeps left out
 
 test-full: $(STAMP)-test ## run all tests, heavy statistical sweeps too
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 -m "full or not full"
+
+# Each in an environment of its own that is thrown away. The oldest versions are the lower bounds of pyproject.toml, which
+# exist for the oldest Python only.
+test-numba: $(BIN)/python ## try the oldest and the newest dependencies, Numba above all
+	@for which in oldest newest; do \
+		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(PYTHON) -m venv $$folder/env && \
+		: > $$folder/constraints && \
+		if [ $$which = oldest ]; then $(BIN)/python tools/oldest.py > $$folder/constraints; fi && \
+		$$folder/env/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+			--constraint $$folder/constraints '.[test]' && \
+		$$folder/env/bin/python -c 'import numba, numpy; print("Numba", numba.__version__, "NumPy", numpy.__version__)' && \
+		NUMBA_CACHE_DIR=$$folder/cache $$folder/env/bin/python -m pytest -q tests/house/test_compilation.py || exit 1; \
+		rm -rf $$folder; \
+	done
 
 lint: $(STAMP)-lint ## style, formatting, types, docstrings, and the rules of the house
 	$(BIN)/ruff check .
@@ -53,11 +67,11 @@ $(BIN)/python:
 		echo "$(PYTHON) -m venv failed: install the venv module of this Python (package python3-venv on Debian)" >&2; \
 		exit 1; }
 
-$(STAMP)-core: pyproject.toml | $(BIN)/python
+$(STAMP)-core: pyproject.toml src/modejump/__init__.py | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 # An installation with extras holds the core too.
-$(STAMP)-%: pyproject.toml | $(BIN)/python
+$(STAMP)-%: pyproject.toml src/modejump/__init__.py | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $(STAMP)-core $@

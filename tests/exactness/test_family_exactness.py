@@ -35,7 +35,7 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.chains import reversible_chain as reversible
 from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.result import Result
 
 LEVEL = 1e-4

@@ -100,7 +100,10 @@ MUTANTS = (
     ),
     Mutant(
         "a way back that knows the last population",
-        (Change(_LITERAL, "range(fc.fresh.first)", "range(len(features))"), Change(_LITERAL, _DROP, "", statement=True)),
+        (
+            Change(_LITERAL, "range(fc.fresh.first)", "range(len(features))"),
+            Change(_LITERAL, _DROP, "", statement=True),
+        ),
         ("literal", "delayed", "small"),
     ),
     Mutant(

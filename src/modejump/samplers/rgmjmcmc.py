@@ -201,7 +201,7 @@ class _Driver:
         flat = arrays | {
             "library": text_array([f.text for f in first.library]),
             "importance": first.importance,
-            "searched": np.array([outcome.counts() for outcome in self.outcomes]),
+            "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
@@ -210,7 +210,8 @@ class _Driver:
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
-        counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
+        searched = len(self.search_seeds) if self.settings.library else 0
+        counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
