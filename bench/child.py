@@ -104,14 +104,14 @@ def memory(terms: int, rows: int) -> dict[str, float]:
 def long(rows: int) -> dict[str, float]:
     """Resident memory, in bytes, before a logistic problem is built and its largest model fitted, and at most then."""
     from bench.large import table
-    from modejump.likelihoods.glm.laplace import fit_columns
+    from modejump.likelihoods.columns import fit_columns
     from modejump.likelihoods.glm.newton import new_glm_work
     from modejump.problem.problem import Problem
 
     def fit(x, y) -> None:  # type: ignore[no-untyped-def]
         data = Problem.build(x, y, family="binomial", coef_prior="bic").data
         p = x.shape[1]
-        fit_columns(data.glm, new_glm_work(data.glm, p), data.first[:p].copy(), data.code, data.par, data.n)
+        fit_columns(data.glm, new_glm_work(data.glm, p), data.first[:p].copy(), data.coef_prior, data.n)
 
     fit(*table(1000))
     x, y = table(rows)

@@ -14,7 +14,9 @@ from bench.measure import Line, Missing, Note, Series, now
 COVARIATES = 10
 # Rows that are drawn at a time.
 _PART = 250_000
-POPULATIONS = 4
+CHAINS = 4
+# Populations and sampling steps of each chain.
+POPULATIONS, STEPS = 40, 20_000
 
 
 def write_table(path: Path, rows: int) -> None:
@@ -50,12 +52,12 @@ def read_table(path: Path, passes: int) -> float:
 def measure(path: str, repetitions: int) -> dict[str, float]:
     """In a process of its own: reading and fits in turns, after the kernels are loaded; and memory at most."""
     import modejump
-    from modejump.data.sources import ChunkSource
+    from modejump.data.sources import Source
 
-    class Counted(ChunkSource):
+    class Counted(Source):
         """A source that counts passes."""
 
-        def __init__(self, source: ChunkSource) -> None:
+        def __init__(self, source: Source) -> None:
             self.source, self.names, self.passes = source, source.names, 0
 
         def chunks(self, columns):
@@ -66,9 +68,9 @@ def measure(path: str, repetitions: int) -> dict[str, float]:
         return modejump.BGLMRegressor(n_jobs=2, progress=False)
 
     def search() -> modejump.BGNLMRegressor:
-        budget = modejump.Budget(steps=300 * POPULATIONS)
+        budget = modejump.Budget(warmup=300 * POPULATIONS, steps=STEPS)
         return modejump.BGNLMRegressor(
-            budget=budget, random_state=1, n_jobs=2, progress=False,
+            chains=CHAINS, budget=budget, random_state=1, n_jobs=2, progress=False,
             transforms=("sin", "troot", "exp_abs"),
         )  # fmt: skip
 
@@ -96,7 +98,7 @@ def lines(row: int, rows: int, repetitions: int) -> Iterator[Line | Note]:
         path = Path(folder) / "table.parquet"
         write_table(path, rows)
         figures = run_child("chunks", path, repetitions)
-    for name, what in (("selection", "selection"), ("search", f"search, 1 chain, {POPULATIONS} populations")):
+    for name, what in (("selection", "selection"), ("search", f"search, {CHAINS} chains of {POPULATIONS} populations")):
         ours = Series.of([figures[f"{name}_{i}"] for i in range(repetitions)])
         read = Series.of([figures[f"{name}_read_{i}"] for i in range(repetitions)])
         what = f"{what}, {rows} rows, {figures[f'{name}_passes']:.0f} passes"

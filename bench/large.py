@@ -10,7 +10,7 @@ from numba import njit
 
 from bench.child import run_child
 from bench.measure import Clock, Line, Note, Series, timed
-from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.newton import TOLERANCE, new_glm_work
 from modejump.problem.problem import Problem
 
@@ -79,7 +79,7 @@ class Duel:
         work = new_glm_work(data.glm, self.terms)
         values, clocks = [], []
         for k in (self.terms, self.terms - 1):
-            value, clock = timed(lambda k=k: fit_columns(data.glm, work, np.arange(k), data.code, data.par, data.n))
+            value, clock = timed(lambda k=k: fit_columns(data.glm, work, np.arange(k), data.coef_prior, data.n))
             values.append(value + k)
             clocks.append(clock)
         return values, clocks

@@ -21,8 +21,8 @@ import modejump
 from modejump.core.errors import InputError
 from modejump.data import rows
 from modejump.data.rows import LARGE_BYTES, as_if_writable, in_place, table_in_place
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.expansion import expand
-from modejump.likelihoods.glm.laplace import fit_columns
 from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW, STANDARDISED, candidate_rows, new_glm_work
 from modejump.likelihoods.glm.parts import fit_columns_by_parts
 from modejump.posterior.posterior import Posterior
@@ -84,14 +84,14 @@ def test_fits_read_what_a_copy_holds(family, prior, weighted, monkeypatch):
         assert problem.dead_terms() == ["dead"] and not len(data.columns.x) and not len(data.columns.response)
         for cols in (np.arange(2), np.array([1, 3, 4]), np.array([4])):
             works = [new_glm_work(glm, 5) for glm in (copy.data.glm, data.glm, data.glm)]
-            arguments = (cols, data.code, data.par, data.n)
+            arguments = (cols, data.coef_prior, data.n)
             expected = fit_columns(copy.data.glm, works[0], *arguments)
             np.testing.assert_allclose(fit_columns(data.glm, works[1], *arguments), expected, rtol=0, atol=1e-7)
             parts = fit_columns_by_parts(data.glm, works[2], *arguments, threads=2)
             np.testing.assert_allclose(parts, expected, rtol=0, atol=1e-7)
             np.testing.assert_allclose(works[1].beta[:3], works[0].beta[:3], rtol=1e-6, atol=1e-9)
         assert fingerprints(problem) == fingerprints(copy)
-        mine, theirs = (expand(g, np.array([0, 4]), data.code, data.par, data.n) for g in (data.glm, copy.data.glm))
+        mine, theirs = (expand(g, np.array([0, 4]), data.coef_prior, data.n) for g in (data.glm, copy.data.glm))
         np.testing.assert_allclose(mine.gram, theirs.gram, rtol=0, atol=1e-9)
         np.testing.assert_allclose(mine.corr, theirs.corr, rtol=0, atol=1e-9)
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modejump.core.errors import InputError
+from modejump.core.errors import InputError, ModejumpWarning
 from modejump.data.coding import TableSpec, learn_table
 from modejump.data.formulas import FormulaSpec, learn_formula
-from modejump.data.response import read_response
+from modejump.data.response import read_offset, read_response, read_weights
 from modejump.data.rows import merge_rows
+from modejump.data.tables import read_formula, read_table
 
 ROWS = 12
 
@@ -298,3 +299,66 @@ def test_rows_are_merged_into_one_canonical_list(seed, n, p, values):
         w = np.ones(len(r)) if w is None else w
         np.testing.assert_array_equal(np.column_stack([r, d]), np.array(list(expected)).reshape(-1, p + 1))
         np.testing.assert_array_equal(w, list(expected.values()))
+
+
+def test_a_table_is_read_once_with_all_that_belongs_to_it():
+    data = frame()
+    weight = pd.Series(np.arange(ROWS) % 3, name="w")
+    known = pl.Series("exposure", np.linspace(0.0, 1.0, ROWS))
+    table = read_table(data.drop(columns="y"), data["y"], weight, known, groups={"ab": ["a", "b"]})
+    assert (table.target, table.offset_name, table.classes) == ("y", "exposure", None)
+    assert list(table.spec.terms) == ["ab", "n", "f", "two words"]
+    np.testing.assert_array_equal(table.design, table.spec.apply(data))
+    assert table.design.flags.c_contiguous and table.weights.dtype == table.offset.dtype == np.float64
+    # Rows of weight zero do not count, whatever their response.
+    assert set(table.used) == set(data["y"][weight > 0])
+    merged = table.merged()
+    assert len(merged.response) == (weight > 0).sum() and merged.weights.sum() == weight.sum()
+    assert (np.diff(merged.response) >= 0).all() and (merged.target, merged.spec) == ("y", table.spec)
+    order = np.argsort(data["y"][weight > 0])
+    np.testing.assert_array_equal(merged.offset, known.to_numpy()[weight > 0][order])
+
+
+def test_labels_and_formulas_are_read_alike():
+    data = frame().assign(label=["no", "yes", "yes"] * 4)
+    table = read_table(data[["a", "n"]], data["label"], labels=True)
+    other = read_formula("label ~ a + n", data, labels=True)
+    for one in (table, other):
+        assert one.classes.tolist() == ["no", "yes"] and one.target == "label"
+        np.testing.assert_array_equal(one.response, [0.0, 1.0, 1.0] * 4)
+    np.testing.assert_array_equal(table.design, other.design)
+
+
+def test_a_constant_response_says_something_beside_an_offset_alone():
+    x = np.arange(8.0)[:, None]
+    for offset in (None, np.ones(8)):
+        with pytest.raises(InputError, match="y is constant"):
+            read_table(x, np.ones(8), offset=offset)
+    assert read_table(x, np.ones(8), offset=x[:, 0]).offset_name == "offset"
+    with pytest.raises(InputError, match="y is constant"):
+        read_table(x, np.r_[np.ones(7), 2.0], np.r_[np.ones(7), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ([1.0, 2.0], r"sample_weight has shape \(2,\) but X has 3 rows; give one weight"),
+        ([1.0, np.nan, 1.0], "sample_weight is NaN or infinite in row 1"),
+        ([1.0, -1.0, 1.0], "sample_weight is negative in row 1"),
+        ([0.0, 0.0, 0.0], "zero everywhere"),
+        ([1j, 1.0, 1.0], "sample_weight holds values that are not numbers"),
+        (["a", "b", "c"], "sample_weight holds values that are not numbers"),
+    ],
+)
+def test_weights_and_offsets_are_one_number_for_each_row(weights, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read_weights(weights, 3)
+    if "negative" not in sentence and "zero" not in sentence:
+        with pytest.raises(InputError, match=sentence.replace("sample_weight", "offset").replace("weight", "number")):
+            read_offset(weights, 3)
+
+
+def test_weights_that_look_like_precisions_are_told_apart():
+    with pytest.warns(ModejumpWarning, match="amount to 1.5 observations in 3 rows"):
+        read_weights([0.5, 0.5, 0.5], 3)
+    assert read_weights(None, 3) is None and read_offset(None, 3) is None

@@ -15,7 +15,7 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers import laws as laws_module
 from modejump.samplers.chains.genetic_chain import SPAN
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.laws import laws_from, leading, same_laws
 
 NAMES = ("P", "M", "R")

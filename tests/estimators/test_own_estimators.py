@@ -30,7 +30,7 @@ from modejump import (
 from modejump.estimators import prepare
 from modejump.features import evaluate
 from modejump.likelihoods.custom.own import LikelihoodError
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 SHORT = Budget(warmup=600, steps=2000)

@@ -21,7 +21,7 @@ from modejump.kernels import chain as chain_kernels
 from modejump.kernels.chain import count_step
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
-from modejump.likelihoods import log_marginal
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.mjmcmc_chain import chain_of

@@ -30,7 +30,7 @@ from modejump.priors.models import BernoulliPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.laws import laws_from, same_laws
 
 F = Feature.parse

@@ -8,6 +8,8 @@ import mutants
 import numpy as np
 import pytest
 import twin
+from running import enumerate_models, mjmcmc
+
 from modejump.samplers.mixture import Mixture
 from numba import njit
 from test_exactness import EVERYTHING, Experiment, moves_of, stationarity
@@ -34,7 +36,7 @@ FAMILIES = ("binomial, logit", "poisson, log", "gamma, log")
 def judged(problem: Problem, reference: list[int], stretch: float = 1.0) -> tuple[Problem, np.ndarray]:
     """The problem with the surrogate expanded at a model's fit, and what it has to explain, stretched on purpose."""
     data = problem.data
-    expansion = expand(data.glm, np.array(reference, np.int64), data.code, data.par, data.n)
+    expansion = expand(data.glm, np.array(reference, np.int64), data.coef_prior, data.n)
     assert expansion is not None
     changed = data._replace(gram=expansion.gram, corr=expansion.corr)
     return dataclasses.replace(problem, data=changed), np.array([stretch * expansion.total])

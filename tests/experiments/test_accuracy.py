@@ -15,7 +15,7 @@ from modejump.experiments.ceiling import exact_laws
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.complexity import ComplexityPrior
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import feature_problem
 
 SECONDS = 0.1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -613,6 +612,5 @@ def test_row_13_compares_fits_with_reading(bench: rows.Bench) -> None:
     outcome = list(rows.row_chunks(bench))
     selection, search = lines_of(iter(outcome))
     assert "1 passes" in selection.what and selection.who == "reading as often"
-    passes = int(search.what.split()[-2])
-    assert passes >= 1 + 4 + 1
+    assert "2 passes" in search.what
     assert sum("CPU s" in e.text for e in outcome if isinstance(e, Note)) == 2

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from conftest import REFERENCE as FOLDER
 from conftest import read_models
+from running import enumerate_models
 from scipy import optimize, stats
 from scipy.special import gammaln, ndtr
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from running import enumerate_models
 
 import modejump
 from modejump import (
@@ -27,7 +27,7 @@ from modejump import (
     Space,
 )
 from modejump.cli import main
-from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.posterior import Posterior
 from modejump.problem.problem import Problem
@@ -64,7 +64,7 @@ def subsets(columns: int) -> list[np.ndarray]:
 def evaluate(problem: Problem, columns: np.ndarray) -> float:
     """Log marginal likelihood of one model against the base model, without any model before it."""
     data = problem.data
-    return fit_columns(data.glm, new_glm_work(data.glm, len(columns)), columns, data.code, data.par, data.n)
+    return fit_columns(data.glm, new_glm_work(data.glm, len(columns)), columns, data.coef_prior, data.n)
 
 
 def scipy_fit(x: np.ndarray, y: np.ndarray, family: str, link: str) -> tuple[np.ndarray, float, float]:
@@ -253,7 +253,7 @@ def test_a_model_has_one_value_whatever_models_came_before(family, link, prior):
     for seed in range(5):
         work = new_glm_work(data.glm, 5)
         for m in np.random.default_rng(seed).permutation(len(models)):
-            value = fit_columns(data.glm, work, models[m], data.code, data.par, data.n)
+            value = fit_columns(data.glm, work, models[m], data.coef_prior, data.n)
             assert value == pytest.approx(alone[m], abs=1e-7)
 
 

@@ -13,9 +13,9 @@ from family_twin import laplace, log_likelihood, mean_of
 from scipy.optimize import linprog
 
 from modejump import BGLMClassifier, BGLMRegressor, GPrior
-from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.columns import fit_columns
+from modejump.likelihoods.glm.binomial import _cloglog_bend, _probit_bend
 from modejump.likelihoods.glm.newton import new_glm_work
-from modejump.likelihoods.glm.rows import _cloglog_bend, _probit_bend
 from modejump.problem.problem import Problem
 
 LINKS = ["probit", "cloglog"]
@@ -38,7 +38,7 @@ def test_every_model_with_an_estimate_is_worth_what_scoring_says(link):
         work = new_glm_work(data.glm, 3)
         for k in range(1, 4):
             for columns in itertools.combinations(range(3), k):
-                found = fit_columns(data.glm, work, np.array(columns, np.int64), data.code, data.par, data.n)
+                found = fit_columns(data.glm, work, np.array(columns, np.int64), data.coef_prior, data.n)
                 assert found == pytest.approx(worth(x[:, columns], y) - worth(x[:, :0], y), abs=1e-6)
 
 
@@ -66,7 +66,7 @@ def test_laplace_approaches_the_integral_of_the_likelihood(link):
                 value += 0.5 * np.log(precision / n / (2.0 * np.pi)) - 0.5 * precision / n * points[:, 1] ** 2
             logs.append(np.logaddexp.reduce(value) + np.log(cell ** len(coef) * np.linalg.det(root)))
         data = problem.data
-        found = fit_columns(data.glm, new_glm_work(data.glm, 1), np.array([0]), data.code, data.par, data.n)
+        found = fit_columns(data.glm, new_glm_work(data.glm, 1), np.array([0]), data.coef_prior, data.n)
         errors.append(found - (logs[0] - logs[1]))
     # As for the gamma family: c/n + O(1/n^2), so that 16 times the observations leave a sixteenth of it.
     assert abs(errors[0]) < 0.5
@@ -135,7 +135,7 @@ def test_a_model_has_no_estimate_exactly_where_rows_may_move_off(family, link):
         for k in range(1, 4):
             for columns in itertools.combinations(range(3), k):
                 work, cols = new_glm_work(data.glm, 3), np.array(columns, np.int64)
-                found = fit_columns(data.glm, work, cols, data.code, data.par, data.n)
+                found = fit_columns(data.glm, work, cols, data.coef_prior, data.n)
                 design = np.column_stack([np.ones(rows), x[:, columns]])
                 told.append((np.isfinite(found), separates(design, y, family == "poisson")))
     finite, off = np.array(told).T

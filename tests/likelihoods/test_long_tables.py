@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from running import enumerate_models, mjmcmc
 
-from modejump.kernels.store import COUNT
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm import parts as threads
-from modejump.likelihoods.glm.laplace import fit_columns
 from modejump.likelihoods.glm.newton import has_estimate, new_glm_work
 from modejump.likelihoods.glm.parts import PART, fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem
@@ -38,7 +37,7 @@ def test_parts_add_up_to_the_fit_of_all_rows_whatever_the_threads(family, prior)
     data = build(PART + 777, 4, family, prior).data
     for cols in (np.arange(4), np.array([0, 2]), np.array([1, 2, 3])):
         one, two, whole = (new_glm_work(data.glm, 4) for _ in range(3))
-        arguments = (cols, data.code, data.par, data.n)
+        arguments = (cols, data.coef_prior, data.n)
         by_one = fit_columns_by_parts(data.glm, one, *arguments, threads=1)
         by_two = fit_columns_by_parts(data.glm, two, *arguments, threads=2)
         assert by_one == by_two
@@ -55,7 +54,7 @@ def test_parts_prove_separation():
     problem = Problem.build(x, (x[:, 0] > 0).astype(float), family="binomial", coef_prior="bic")
     data = problem.data
     work = new_glm_work(data.glm, 2)
-    assert fit_columns_by_parts(data.glm, work, np.array([0]), data.code, data.par, data.n, 2) == -np.inf
+    assert fit_columns_by_parts(data.glm, work, np.array([0]), data.coef_prior, data.n, 2) == -np.inf
     assert not has_estimate(work)
 
 
@@ -71,9 +70,9 @@ def long_table():
 def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monkeypatch):
     asked = []
 
-    def spy(glm, work, cols, code, par, n, threads):
+    def spy(glm, work, cols, prior, n, threads):
         asked.append(threads)
-        return fit_columns_by_parts(glm, work, cols, code, par, n, threads)
+        return fit_columns_by_parts(glm, work, cols, prior, n, threads)
 
     monkeypatch.setattr(runner, "fit_columns_by_parts", spy)
     start = np.zeros(45, np.uint8)
@@ -95,7 +94,7 @@ def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monk
     e = int(np.argmax([bin(int(w)).count("1") for w in store.words[: store.scalars["count"], 0]]))
     member = np.array([(int(store.words[e, 0]) >> t) & 1 for t in range(45)], bool)
     cols = np.flatnonzero(member)
-    expected = fit_columns(data.glm, new_glm_work(data.glm, 45), cols, data.code, data.par, data.n)
+    expected = fit_columns(data.glm, new_glm_work(data.glm, 45), cols, data.coef_prior, data.n)
     expected += long_table.compiled_prior.arrays.log_size[len(cols)]
     np.testing.assert_allclose(store.log_posterior[e], expected, rtol=0, atol=1e-6)
 

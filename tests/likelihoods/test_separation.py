@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, special
 
 from modejump import BernoulliPrior, BGLMClassifier
-from modejump.likelihoods.glm.laplace import fit_columns
+from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.posterior.prediction.laplace import laplace_fits
 from modejump.problem.problem import Problem
@@ -53,7 +53,7 @@ def values(problem, models, order):
     found = np.zeros(len(models))
     for m in order:
         d = problem.data
-        found[m] = fit_columns(d.glm, work, models[m], d.code, d.par, d.n)
+        found[m] = fit_columns(d.glm, work, models[m], d.coef_prior, d.n)
     return found
 
 
@@ -63,7 +63,7 @@ def test_a_separated_model_takes_the_supremum_of_its_likelihood_under_jeffreys(l
     problem = Problem.build(x, y, family="binomial", link=link, coef_prior="jeffreys")
     models = [np.array(c, np.int64) for k in range(5) for c in itertools.combinations(range(4), k)]
     alone = values(problem, models, range(len(models)))
-    null = problem.data.glm.null[0]
+    null = problem.data.glm.null
     for m, columns in enumerate(models):
         if 0 in columns:
             assert alone[m] + null == pytest.approx(0.5 * len(columns) * np.log(2 * np.pi), abs=1e-9)
@@ -99,7 +99,7 @@ def test_rows_that_move_off_leave_the_supremum_whatever_came_before():
             lambda t, z, target: -log_terms(z @ t, target, "binomial", "logit")[0].sum(), np.zeros(design.shape[1]),
             args=(design, y[rest]), method="BFGS", options={"gtol": 1e-7},
         ).fun  # fmt: skip
-        expected = 0.5 * len(columns) * np.log(2 * np.pi) - best - problem.data.glm.null[0]
+        expected = 0.5 * len(columns) * np.log(2 * np.pi) - best - problem.data.glm.null
         assert alone[m] == pytest.approx(expected, abs=1e-5)
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(len(models))

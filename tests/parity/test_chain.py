@@ -255,7 +255,7 @@ def test_near_perfect_fits_are_refined(share: float, offset: float) -> None:
             problem.data, roomy_chain(problem), np.array(start, np.uint8), np.resize(flips, (1, 4)),
             np.array([len(flips)]), values,
         )  # fmt: skip
-        reference = log_marginal(problem.data.code, problem.data.par, 24.0, 1, 2, exact) - 4 * math.log(2)
+        reference = log_marginal(problem.data.coef_prior, 24.0, 1, 2, exact) - 4 * math.log(2)
         assert values[0] == pytest.approx(reference, abs=12 * 1e-4)
 
 

@@ -13,7 +13,7 @@ from twin import close
 
 from modejump.core.compilation import entry
 from modejump.core.handles import scalars_of
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.kernels.store import ModelStore, better_half, forget, insert, new_store, probe, resize
 from modejump.samplers.merge import merged_stores, renormalised_inclusion, weighted_inclusion
 
@@ -122,7 +122,7 @@ def test_the_better_half_of_equals_is_the_older_one(count: int) -> None:
 
 def check_merged(stores: list[ModelStore]) -> None:
     expected = twin.merge([twin.as_dict(store) for store in stores])
-    found = [merged_stores(stores, Hands(count)) for count in (1, 3)]
+    found = [merged_stores(stores, ThreadPool(count)) for count in (1, 3)]
     for merged in found:
         table = merged.models
         columns = (table.log_posterior, table.visits, table.first_seen, table.chains)
@@ -167,7 +167,7 @@ def test_renormalised_inclusion_is_the_same_for_any_number_of_threads() -> None:
     value = rng.normal(size=100_000)
     scalars = scalars_of(count=len(value), evaluated=len(value), forgotten=0)
     store = ModelStore(words, value, np.zeros(0, np.int64), words[:, 0].copy(), np.zeros(0, np.int32), scalars)
-    found = [renormalised_inclusion(store, 128, Hands(count)) for count in (1, 3)]
+    found = [renormalised_inclusion(store, 128, ThreadPool(count)) for count in (1, 3)]
     np.testing.assert_array_equal(found[0], found[1])
     weight = np.exp(value) / np.exp(value).sum()
     inside = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").reshape(-1, 128)

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from plain import mixture_quantiles_plain, sum_on_grid_plain, unpack_fit_plain
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
+from modejump.likelihoods import Gamma, Poisson
+from modejump.likelihoods.glm.family import GlmFamily
+from modejump.likelihoods.glm.gamma_shape import shape_rules
 from modejump.posterior import (
     GlmPredictor,
     NewRows,
@@ -26,21 +30,19 @@ from modejump.posterior import (
     save_run,
 )
 from modejump.posterior.fits import keep_models, single_model
+from modejump.posterior.prediction.distribution import GNodes
+from modejump.posterior.prediction.glm import shrinkage_rule
 from modejump.posterior.prediction.grid import (
     MOST_NODES,
     Mixture,
-    gamma_cdf,
-    gamma_quantile,
+    Rule,
+    amount_quantile,
+    count_quantile,
     grid_rule,
-    poisson_cdf,
-    poisson_quantile,
     sum_on_grid,
-    sum_on_grid_plain,
 )
-from modejump.posterior.prediction.laplace import shrinkage_rule, unpack_fit, unpack_fit_plain
-from modejump.posterior.prediction.mixture import make_tails, normal_quantiles, normal_quantiles_plain
-from modejump.posterior.prediction.shape import shape_rules
-from modejump.priors import codes
+from modejump.posterior.prediction.laplace import unpack_fit
+from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem.problem import Problem, ProblemData
 
@@ -220,26 +222,27 @@ def twin(case: Case, problem: Problem, posterior: Posterior) -> list[Component]:
     table = posterior.models(limit=None)
     for features, weight in zip(table["features"], table["probability"], strict=True):
         members = problem.index_of(features)
-        mode = case.link == "logit" and data.code == codes.JEFFREYS
+        mode = case.link == "logit" and problem.coef_prior.name == "jeffreys"
         fit = estimate(case, case.design(problem, members, case.x), mode)
         info, k = fit.information, len(fit.theta) - base
         schur = info[base:, base:] - info[base:, :base] @ np.linalg.solve(info[:base, :base], info[:base, base:])
         wald = float(fit.theta[base:] @ schur @ fit.theta[base:])
-        shrink, inner = shrinkage_rule(data.code, data.par, data.n, data.base, k, wald)
+        shrink, inner = shrinkage_rule(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, wald)
         for s, share in zip(shrink, inner, strict=True):
             precision = info.copy()
             precision[base:, base:] += schur * (1.0 / s - 1.0) if s > 0.0 else schur * 1e12
             mean, covariance = np.linalg.solve(precision, info @ fit.theta), np.linalg.inv(precision)
-            for v, part in shapes_of(case, data, fit, wald * (1.0 - s)):
+            for v, part in shapes_of(case, problem, fit, wald * (1.0 - s)):
                 out.append(Component(weight * share * part, members, mean, covariance * fit.shape / v, v))
     return out
 
 
-def shapes_of(case: Case, data: ProblemData, fit: Estimate, lost: float) -> Iterator[tuple[float, float]]:
+def shapes_of(case: Case, problem: Problem, fit: Estimate, lost: float) -> Iterator[tuple[float, float]]:
     """Values of the shape and their weights; one where the family has none."""
     if case.family != "gamma":
         return iter([(1.0, 1.0)])
-    flat = len(fit.theta) if data.code in (codes.BIC, codes.AIC, codes.JEFFREYS) else data.base
+    data = problem.data
+    flat = data.base if problem.coef_prior.shrinks else len(fit.theta)
     _, v, part = shape_rules(np.array([fit.shape]), data.n, np.array([float(flat)]), np.array([lost / fit.shape]))
     return zip(v.tolist(), part.tolist(), strict=True)
 
@@ -303,7 +306,7 @@ def prior_density(name: str, g: np.ndarray, n: float, base: int, k: int) -> np.n
 def test_the_posterior_of_the_shrinkage(name: str, k: int, wald: float) -> None:
     problem = make_case("poisson", "log").problem(coef_prior=name)
     data = problem.data
-    shrink, weight = shrinkage_rule(data.code, data.par, data.n, data.base, k, wald)
+    shrink, weight = shrinkage_rule(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, wald)
     # By brute force in u = log g; the intrinsic prior has an integrable singularity at its least value.
     least = {"robust": (1 + data.n) / (data.base + k) - 1, "intrinsic": data.n / (data.base + k)}.get(name, 0.0)
     x = np.linspace(-40, 60, 2_000_001)
@@ -581,7 +584,7 @@ def test_models_without_an_estimate() -> None:
     assert posterior.log_marginal_likelihood(["x1", "x3"]) == -np.inf
     assert np.isfinite(posterior.predictor().mean(new_rows(problem, x))).all()
     sure = replace(posterior.result, renormalised=np.array([0.1, 0.1, 0.1, 0.9]))
-    with pytest.raises(InputError, match="the median model has no maximum likelihood estimate"):
+    with pytest.raises(InputError, match="the median model has .* no maximum likelihood estimate"):
         Posterior(problem, sure).predictor("median")
 
 
@@ -636,7 +639,7 @@ def test_the_inverse_link_needs_a_positive_predictor() -> None:
     predictor = Posterior(problem, enumerate_models(problem)).predictor("best")
     new = case.arranged(problem)
     low = new._replace(offset=np.array([0.0, 0.0, -50.0, 0.0, 0.0]))
-    with pytest.raises(InputError, match="linear predictor of new row 2 is not positive in any model"):
+    with pytest.raises(InputError, match="linear predictor of new row 2 has no mean under the inverse link"):
         predictor.mean(low)
 
 
@@ -644,9 +647,9 @@ def test_bad_offsets_and_levels() -> None:
     case = make_case("poisson", "log")
     problem = case.problem()
     x, always = case.new[:, case.candidates], case.new[:, case.fixed]
-    with pytest.raises(InputError, match=r"offset has shape \(3,\) for 5 new rows"):
+    with pytest.raises(InputError, match=r"offset has shape \(3,\) but X has 5 rows"):
         new_rows(problem, x, always, np.zeros(3))
-    with pytest.raises(InputError, match="offset of the new rows holds NaN"):
+    with pytest.raises(InputError, match="offset is NaN or infinite in row 0"):
         new_rows(problem, x, always, np.full(5, np.nan))
     gaussian = Problem.build(case.x, case.y)
     with pytest.raises(InputError, match="an offset is for families other than gaussian"):
@@ -707,9 +710,14 @@ def test_compiled_quantiles_agree_with_their_plain_twin() -> None:
     mix = random_mixture(np.random.default_rng(516), spread=5.0)
     probability = np.array([0.001, 0.05, 0.5, 0.95])
     out = np.empty((6, 4))
-    grid = make_tails(np.array([np.inf])).grid
-    normal_quantiles(mix.loc, mix.scale, mix.weight, grid, special.ndtri(probability), probability, out)
-    assert np.allclose(out, normal_quantiles_plain(mix.loc, mix.scale, mix.weight, probability), atol=1e-8)
+    grid, df = make_tails(np.array([np.inf])), np.full(9, np.inf)
+    table, unit = np.zeros(9, np.int64), special.ndtri(probability)[None]
+    mixture_quantiles(mix.loc, mix.scale, mix.weight, table, grid, unit, probability, out)
+    assert np.allclose(out, mixture_quantiles_plain(mix.loc, mix.scale, mix.weight, df, probability), atol=1e-8)
+
+
+def cdf(family: GlmFamily, rule: Rule, y: np.ndarray) -> np.ndarray:
+    return rule.average(family.cdf(rule.at_nodes(y), rule.node[:, None], rule.shapes))
 
 
 def test_the_grid_integrates_smooth_functions() -> None:
@@ -722,22 +730,22 @@ def test_the_grid_integrates_smooth_functions() -> None:
     y = np.array([0.0, 1.0, 3.0, 8.0, 2.0, 5.0])
     sharp = grid_rule(mix, np.full(6, 0.05))
     exact = [expected(lambda t, v, a=a: stats.poisson.cdf(a, np.exp(t)), p) for a, p in zip(y, parts, strict=True)]
-    assert np.allclose(poisson_cdf(sharp, y), exact, atol=1e-7)
+    assert np.allclose(cdf(Poisson(), sharp, y), exact, atol=1e-7)
     exact = [
         expected(lambda t, v, a=a: stats.gamma.cdf(a, v, scale=np.exp(t) / v), p) for a, p in zip(y, parts, strict=True)
     ]
-    assert np.allclose(gamma_cdf(sharp, y), exact, atol=5e-5)
+    assert np.allclose(cdf(Gamma(), sharp, y), exact, atol=5e-5)
 
 
 @pytest.mark.parametrize("probability", [0.001, 0.05, 0.5, 0.95, 0.9999])
 def test_quantiles_invert_the_distribution_function(probability: float) -> None:
     mix = random_mixture(np.random.default_rng(518), spread=4.0)
     rule = grid_rule(mix, np.full(6, 0.1))
-    assert np.allclose(gamma_cdf(rule, gamma_quantile(rule, probability)), probability, atol=1e-9)
-    count = poisson_quantile(rule, probability)
+    assert np.allclose(cdf(Gamma(), rule, amount_quantile(Gamma(), rule, probability)), probability, atol=1e-9)
+    count = count_quantile(Poisson(), rule, probability)
     assert (count == np.floor(count)).all()
-    assert (poisson_cdf(rule, count) >= probability).all()
-    assert (poisson_cdf(rule, count - 1.0) < probability).all()
+    assert (cdf(Poisson(), rule, count) >= probability).all()
+    assert (cdf(Poisson(), rule, count - 1.0) < probability).all()
 
 
 def test_a_grid_with_too_few_nodes_keeps_means_and_order() -> None:
@@ -830,9 +838,13 @@ def coverage_of_few_rows(runs: int, seed: int, plugged_in: bool = False) -> tupl
         problem = Problem.build(x[:rows], y[:rows], always_in=["x1", "x2"], family="gamma")
         predictor = Posterior(problem, enumerate_models(problem)).predictor()
         if plugged_in:
+            assert isinstance(predictor, GlmPredictor)
             one = np.ones(1)
-            point = predictor.shrinkage._replace(start=np.arange(2), value=one, weight=one, wider=one)
-            predictor = replace(predictor, shrinkage=point._replace(shape=predictor.fits.shape))
+            predictor.nodes, predictor.wider, predictor.shape = (
+                GNodes(np.arange(2), one, one),
+                one,
+                predictor.fits.shape,
+            )
         lower, upper = predictor.interval(new_rows(problem, np.zeros((new, 0)), x[rows:]), 0.9)
         gap[i] = ((lower <= y[rows:]) & (y[rows:] <= upper)).mean() - 0.9
     return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(runs))

@@ -10,34 +10,20 @@ import pytest
 from brute import brute_force, lazy_chains, resid_share, small_problem
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import invert_root_plain, mixture_quantiles_plain
 from scipy import stats
 from scipy.optimize import brentq
 
 from modejump.core.errors import InputError
-from modejump.likelihoods import posterior_g_nodes
-from modejump.posterior import (
-    NewRows,
-    Posterior,
-    coefficients,
-    new_rows,
-    predict,
-    predictive_interval,
-    predictive_mean,
-    predictive_std,
-)
-from modejump.posterior.fits import invert_root, invert_root_plain, keep_models, members_of, single_model
-from modejump.posterior.prediction.mixture import (
-    Components,
-    gauss_rule,
-    make_tails,
-    mixture_quantiles,
-    mixture_quantiles_plain,
-    quantile,
-    tail_and_density,
-    upper_tail,
-)
+from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
+from modejump.posterior import NewRows, Posterior, coefficients, new_rows
+from modejump.posterior.fits import invert_root, keep_models, single_model
+from modejump.posterior.prediction import distribution
+from modejump.posterior.prediction.gaussian import reduce_nodes
+from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles, quantile, tail_and_density, upper_tail
 from modejump.priors.coefficients import COEF_PRIORS
 from modejump.problem.problem import Problem
+from modejump.samplers.result import members_of
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,7 @@ def twin(case: Case, problem: Problem, posterior: Posterior) -> list[Component]:
         full = np.hstack([base, xm])
         left = case.y - full @ np.linalg.lstsq(np.sqrt(w) @ full, np.sqrt(w) @ case.y)[0]
         resid = float(left @ w @ left) / float(rest @ w @ rest)
-        nodes, inner = posterior_g_nodes(data.code, data.par, data.n, data.base, k, resid)
+        nodes, inner = posterior_g(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, resid)
         # Empirical Bayes may choose g = 0; a minute g does the same without a division by zero.
         for g, share in zip(np.maximum(nodes, 1e-9), inner, strict=True):
             precision = full.T @ w @ full
@@ -145,11 +131,12 @@ def test_prediction_is_the_conjugate_mixture(case: Case, name: str) -> None:
     posterior = replace(posterior, kept=every)
     location, scale, weight, df = predictive_parts(case, twin(case, problem, posterior))
     new = arranged(case, problem)
-    mean, std = predictive_mean(posterior, new), predictive_std(posterior, new)
+    predictor = posterior.predictor()
+    mean, std = predictor.mean(new), predictor.std(new)
     assert np.allclose(mean, weight @ location, rtol=0, atol=1e-7 * scale.max())
     spread = np.array([1.0 if np.isinf(v) else v / (v - 2) for v in df])[:, None] * scale**2
     assert np.allclose(std, np.sqrt(weight @ (spread + location**2) - (weight @ location) ** 2), rtol=1e-5)
-    lower, upper = predictive_interval(posterior, new, 0.9)
+    lower, upper = predictor.interval(new, 0.9)
     law = stats.t(df) if np.isfinite(df).all() else stats.norm()
     for i in range(len(case.new)):
         for end, p in ((lower[i], 0.05), (upper[i], 0.95)):
@@ -203,9 +190,9 @@ def test_best_and_median_use_one_model(case: Case) -> None:
         root = np.sqrt(case.weights)
         beta = np.linalg.lstsq(rows * root[:, None], case.y * root)[0]
         row = np.column_stack([np.ones(len(case.new)), case.new[:, case.fixed], case.new[:, cols]])
-        assert np.allclose(predictive_mean(posterior, new, kind=kind), row @ beta)
+        assert np.allclose(posterior.predictor(kind).mean(new), row @ beta)
     with pytest.raises(InputError, match="kind must be one of"):
-        predictive_mean(posterior, new, kind="mean")
+        posterior.predictor("mean")
 
 
 def test_without_intercept_and_base() -> None:
@@ -216,8 +203,8 @@ def test_without_intercept_and_base() -> None:
     posterior = Posterior(problem, brute_force(problem))
     new = new_rows(problem, rng.normal(size=(4, 3)))
     assert new.base.shape == (4, 0)
-    lower, upper = predictive_interval(posterior, new)
-    mean = predictive_mean(posterior, new)
+    lower, upper = posterior.predictor().interval(new)
+    mean = posterior.predictor().mean(new)
     assert ((lower < mean) & (mean < upper)).all()
     assert coefficients(posterior).index.tolist() == ["x1", "x2", "x3"]
 
@@ -236,7 +223,7 @@ def test_no_term_to_choose() -> None:
     new = new_rows(problem, np.zeros((20, 0)), x)
     leverage = np.einsum("ij,jk,ik->i", row, np.linalg.inv(row.T @ row), row)
     half = stats.t.ppf(0.95, 18) * np.sqrt(rss / 18 * (1 + leverage))
-    lower, upper = predictive_interval(posterior, new)
+    lower, upper = posterior.predictor().interval(new)
     assert np.allclose(lower, row @ beta - half)
     assert np.allclose(upper, row @ beta + half)
     assert coefficients(posterior).index.tolist() == ["(intercept)", "x1"]
@@ -256,8 +243,8 @@ def test_few_degrees_of_freedom_have_no_variance() -> None:
     problem = Problem.build(rng.normal(size=(3, 1)), rng.normal(size=3))
     posterior = Posterior(problem, brute_force(problem))
     new = new_rows(problem, np.zeros((2, 1)))
-    assert np.isinf(predictive_std(posterior, new)).all()
-    lower, upper = predictive_interval(posterior, new)
+    assert np.isinf(posterior.predictor().std(new)).all()
+    lower, upper = posterior.predictor().interval(new)
     assert np.isfinite(lower).all()
     assert np.isfinite(upper).all()
     assert np.isinf(coefficients(posterior)["sd"]).all()
@@ -272,14 +259,14 @@ def test_a_perfect_fit_predicts_almost_without_error() -> None:
         posterior = Posterior(problem, brute_force(problem))
         fresh = rng.normal(size=(5, 3))
         new = new_rows(problem, fresh)
-        lower, upper = predictive_interval(posterior, new)
+        lower, upper = posterior.predictor().interval(new)
         truth = 1.0 + 2.0 * fresh[:, 0]
-        assert np.isfinite(predictive_std(posterior, new)).all()
+        assert np.isfinite(posterior.predictor().std(new)).all()
         assert ((lower <= truth + 0.2) & (truth - 0.2 <= upper)).all()
         if prior != "g":
             # With a free or infinite g nothing is shrunk: the floor of the residual share is all that is
             # left.
-            assert (np.abs(predictive_mean(posterior, new) - truth) < 1e-6).all()
+            assert (np.abs(posterior.predictor().mean(new) - truth) < 1e-6).all()
             assert (upper - lower < 1e-5).all()
 
 
@@ -295,7 +282,7 @@ def test_dependent_columns_never_predict_together() -> None:
     both = Posterior(problem, sure)
     assert both.median_model() == ("x1", "x3")
     with pytest.raises(InputError, match="the median model has linearly dependent columns"):
-        predictive_mean(both, new_rows(problem, x[:2]), kind="median")
+        both.predictor("median")
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])
@@ -351,16 +338,17 @@ def test_blocks_of_rows_and_missing_factors_change_nothing(case: Case, monkeypat
     problem = case.problem(coef_prior="jzs")
     posterior = Posterior(problem, brute_force(problem))
     new = arranged(case, problem)
-    whole = (
-        predictive_mean(posterior, new),
-        predictive_std(posterior, new),
-        *predictive_interval(posterior, new),
-    )
-    monkeypatch.setattr(predict, "_CHUNK", 1)
-    monkeypatch.setattr(predict, "_FACTORS", -1)
+
+    def parts(posterior: Posterior) -> list[np.ndarray]:
+        predictor = posterior.predictor()
+        return [predictor.mean(new), predictor.std(new), *predictor.interval(new)]
+
+    whole = parts(posterior)
+    monkeypatch.setattr(distribution, "_CHUNK", 1)
+    monkeypatch.setattr(distribution, "_FACTORS", -1)
     again = Posterior(problem, posterior.result)
-    pieces = predictive_mean(again, new), predictive_std(again, new), *predictive_interval(again, new)
-    assert again.predictor().fits is None
+    pieces = parts(again)
+    assert again.predictor()._kept_fits is None
     for a, b in zip(whole, pieces, strict=True):
         assert np.allclose(a, b, rtol=1e-12)
 
@@ -370,7 +358,7 @@ def test_levels_outside_the_unit_interval_are_refused(case: Case, level: float) 
     problem = case.problem()
     posterior = Posterior(problem, brute_force(problem))
     with pytest.raises(InputError, match="between 0 and 1"):
-        predictive_interval(posterior, arranged(case, problem), level)
+        posterior.predictor().interval(arranged(case, problem), level)
 
 
 def test_new_rows_are_checked(case: Case) -> None:
@@ -385,7 +373,7 @@ def test_new_rows_are_checked(case: Case) -> None:
 
 @pytest.mark.parametrize("df", [1.0, 2.5, 7.0, 46.0, 1e5, np.inf])
 def test_tail_table_is_exact(df: float) -> None:
-    grid = make_tails(np.array([df])).grid[0]
+    grid = make_tails(np.array([df]))[0]
     z = np.concatenate([np.linspace(-9, 9, 501), [-1e6, -100.0, 100.0, 1e6]])
     found = np.array([tail_and_density(grid, v) for v in z])
     law = stats.norm() if np.isinf(df) else stats.t(df)
@@ -393,37 +381,17 @@ def test_tail_table_is_exact(df: float) -> None:
     assert np.abs(found[:, 1] - law.pdf(z)).max() < 1e-9
 
 
-def random_mixture(rng: np.random.Generator, models: int, rows: int) -> tuple[Any, ...]:
-    counts = rng.integers(1, 4, size=models)
-    start = np.concatenate([[0], np.cumsum(counts)])
-    size = int(start[-1])
-    comp = Components(
-        start,
-        rng.uniform(0, 1, size),
-        rng.dirichlet(np.ones(size)),
-        10.0 ** rng.uniform(-6, 1, size),
-        rng.integers(0, 3, size),
-    )
-    fit = 10.0 ** rng.uniform(-2, 2) * rng.normal(size=(rows, models))
-    return fit, rng.uniform(0, 2, (rows, models)), rng.uniform(0, 1, rows), comp
-
-
 @given(st.integers(0, 10_000), st.sampled_from([0.001, 0.05, 0.5, 0.95, 0.9999]))
 def test_mixture_quantiles_agree_with_the_plain_twin(seed: int, probability: float) -> None:
     rng = np.random.default_rng(seed)
-    df = np.array([3.0, 12.0, np.inf])
-    fit, leverage, base_leverage, comp = random_mixture(rng, models=4, rows=3)
-    p = np.array([probability])
-    unit = np.column_stack([quantile(df, probability)])
-    out = np.empty((3, 1))
-    mixture_quantiles(fit, leverage, base_leverage, comp, make_tails(df).grid, unit, p, out)
-    plain = mixture_quantiles_plain(fit, leverage, base_leverage, comp, df, p)
+    df, table = np.array([3.0, 12.0, np.inf]), rng.integers(0, 3, 8)
+    loc, scale = 10.0 ** rng.uniform(-2, 2) * rng.normal(size=(3, 8)), 10.0 ** rng.uniform(-3, 0.5, (3, 8))
+    weight = rng.dirichlet(np.ones(8))[None]
+    p, unit, out = np.array([probability]), quantile(df, probability)[:, None], np.empty((3, 1))
+    mixture_quantiles(loc, scale, weight, table, make_tails(df), unit, p, out)
     # Compare probabilities and not places: between two well separated components a quantile may be anywhere.
-    model = np.repeat(np.arange(4), np.diff(comp.start))
-    loc = comp.shrink * fit[:, model]
-    scale = np.sqrt(comp.variance * (1 + base_leverage[:, None] + comp.shrink * leverage[:, model]))
-    for found in (out, plain):
-        tail = upper_tail(df[comp.table], (found - loc) / scale) @ comp.weight
+    for found in (out, mixture_quantiles_plain(loc, scale, weight, df[table], p)):
+        tail = upper_tail(df[table], (found - loc) / scale) @ weight[0]
         assert np.abs(tail - (1 - probability)).max() < 1e-9
 
 
@@ -461,8 +429,8 @@ def lower_end(s: np.ndarray, weight: np.ndarray, left: np.ndarray, n: int, k: in
 def test_few_values_of_g_stand_for_its_posterior(name: str, resid: float) -> None:
     prior = COEF_PRIORS[name]()
     for n, k in ((15, 1), (15, 4), (60, 8), (2000, 3)):
-        g, weight = posterior_g_nodes(prior.code, prior.parameters(n, 1.0), n, 1, k, resid)
+        g, weight = posterior_g(prior, prior.compile(n, 1.0).par, n, 1, k, resid)
         many = lower_end(g / (1 + g), weight, resid + (1 - resid) / (1 + g), n, k, resid)
-        shrink, few, left = predict.reduce_nodes(g, weight, resid)
+        shrink, few, left = reduce_nodes(g, weight, resid)
         assert len(few) <= 8
         assert abs(lower_end(shrink, few, left, n, k, resid) - many) < 1e-5

@@ -7,6 +7,7 @@ import functools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from modejump.runtime.joblib_executor import JoblibCrew, crew_for, pack, unpack
+from modejump.runtime.joblib_executor import RemoteExecutor, pack, unpack
 from running import gmjmcmc, mjmcmc, rgmjmcmc
 
 import modejump
@@ -29,14 +30,15 @@ from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.likelihoods.custom.own import LikelihoodError
+from modejump.problem.feature_problem import feature_problem
 from modejump.problem.problem import Problem
 from modejump.runtime.checkpoints import Checkpoint
-from modejump.runtime.executors import Crew, Pace, work_on
-from modejump.samplers.chains.mjmcmc_chain import Runner
+from modejump.runtime.executors import Pace, work_on
+from modejump.runtime.files import CHECKPOINT
+from modejump.samplers.chains.mjmcmc_chain import MJMCMCChain
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.populations import Populations
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import first_moves
 from modejump.samplers.warmup.library import build_library
 from modejump.samplers.warmup.search import search_piece
 
@@ -105,7 +107,7 @@ def on(backend: str, request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so short that every chain travels several times."""
-    monkeypatch.setattr(JoblibCrew, "pace", Pace(0.01, 0.1, 4_000, 0.02))
+    monkeypatch.setattr(RemoteExecutor, "pace", Pace(0.01, 0.1, 4_000, 0.02))
 
 
 @pytest.mark.parametrize("backend", ["threads", "loky", "dask"])
@@ -128,8 +130,9 @@ def deadly(tmp_path: Path) -> Iterator[dict[str, Any]]:
     transforms.remove("deadly")
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("algorithm", "backend"), [("mjmcmc", "loky"), ("gmjmcmc", "loky"), ("rgmjmcmc", "loky"), ("rgmjmcmc", "dask")]
+)
 def test_worker_killed_in_the_middle(
     algorithm: str, backend: str, deadly: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -144,13 +147,14 @@ def test_worker_killed_in_the_middle(
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_problem_travels_once_to_each_process(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     with on(backend, request):
-        crew = crew_for(2)
-        assert isinstance(crew, JoblibCrew)
-        crew.begin(Problem.build(*table()))
+        executor = executor_for(2)
+        assert isinstance(executor, RemoteExecutor)
+        executor.open(Problem.build(*table()))
+        tasks = [(i, str(tmp_path)) for i in range(6)]
         try:
-            seen = [back for _ in range(3) for _, back in crew.send(dying.die, [(i, str(tmp_path)) for i in range(6)])]
+            seen = [back for _ in range(3) for _, back in executor.run(dying.die, tasks)]
         finally:
-            crew.close()
+            executor.close()
     assert (tmp_path / "died").exists()
     assert sorted(number for number, _, _ in seen) == sorted(3 * list(range(6)))
     assert len({process for _, process, _ in seen}) == len({(process, problem) for _, process, problem in seen})
@@ -161,37 +165,45 @@ import os, sys
 import joblib, numpy as np
 sys.path.insert(0, sys.argv[1])
 import dying
-from modejump.runtime.joblib_executor import crew_for
+from modejump.runtime.remote import executor_for
 from modejump.problem.problem import Problem
-x = np.random.default_rng(1).normal(size=(30, 3))
+# So large that joblib maps it from a file.
+x = np.random.default_rng(1).normal(size=(60_000, 3))
 with joblib.parallel_config(backend="loky", n_jobs=2):
-    crew = crew_for(2)
-    crew.begin(Problem.build(x, x[:, 0] ** 3))
-    workers = {process for _, (_, process, _) in crew.send(dying.die, [(0, None), (2, None)])}
-    print(crew._where.path, *workers, flush=True)
+    executor = executor_for(2)
+    executor.open(Problem.build(x, x[:, 0] ** 3))
+    workers = {process for _, (_, process, _) in executor.run(dying.die, [(0, None), (2, None)])}
+    assert any(names for _, _, names in os.walk(os.environ["JOBLIB_TEMP_FOLDER"]))
+    print(*workers, flush=True)
     os.kill(os.getpid(), 9)
 """
 
 
-def test_workers_end_with_the_process_that_they_work_for() -> None:
+def test_workers_end_with_the_process_that_they_work_for(tmp_path: Path) -> None:
     """Otherwise every run that is killed would leave processes with its data in memory, and a file."""
     here = str(Path(__file__).resolve().parents[1] / "support")
     # The workers hold the pipe as well: it is closed when they are gone.
     ended = subprocess.run(
-        [sys.executable, "-c", ALONE, here], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120
-    )
-    path, *workers = ended.stdout.split()
+        [sys.executable, "-c", ALONE, here], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120,
+        env=os.environ | {"JOBLIB_TEMP_FOLDER": str(tmp_path)},
+    )  # fmt: skip
+    workers = ended.stdout.split()
     assert len(workers) >= 1 and str(os.getpid()) not in workers
-    assert not Path(path).exists()
+    # joblib's own watcher removes the file when the last process is gone.
+    for _ in range(100):
+        if not any(names for _, _, names in os.walk(tmp_path)):
+            break
+        time.sleep(0.1)
+    assert not any(names for _, _, names in os.walk(tmp_path))
 
 
 def test_a_piece_that_always_kills_is_given_up(request: pytest.FixtureRequest) -> None:
     with on("loky", request):
-        crew = crew_for(2)
-        crew.begin(Problem.build(*table()))
+        executor = executor_for(2)
+        executor.open(Problem.build(*table()))
         with pytest.raises(InputError, match="workers died 3 times in a row"):
-            list(crew.send(dying.die, [(i, None) for i in range(3)]))
-        crew.close()
+            list(executor.run(dying.die, [(i, None) for i in range(3)]))
+        executor.close()
 
 
 def test_errors_of_the_work_come_back_in_one_sentence(request: pytest.FixtureRequest) -> None:
@@ -248,10 +260,9 @@ def test_one_answer_for_other_families(algorithm: str, family: str, request: pyt
         sampler = gmjmcmc if algorithm == "gmjmcmc" else rgmjmcmc  # type: ignore[assignment]
     one = sampler(problem, chains=2, budget=BUDGETS[algorithm], seed=1)
     with on("loky", request):
-        two = sampler(problem, chains=2, budget=BUDGETS[algorithm], seed=1, crew=crew_for(2))
-    first, second = (getattr(found, "result", found) for found in (one, two))
-    np.testing.assert_array_equal(first.renormalised, second.renormalised, strict=True)
-    np.testing.assert_array_equal(first.models.log_posterior, second.models.log_posterior, strict=True)
+        two = sampler(problem, chains=2, budget=BUDGETS[algorithm], seed=1, executor=executor_for(2))
+    np.testing.assert_array_equal(one.renormalised, two.renormalised, strict=True)
+    np.testing.assert_array_equal(one.models.log_posterior, two.models.log_posterior, strict=True)
 
 
 def planets() -> Any:
@@ -264,15 +275,17 @@ def planets() -> Any:
 
 def test_packed_problems_are_the_same_to_compiled_code() -> None:
     problem = Problem.build(*table())
-    again = unpack(bytearray(b"".join(pack(problem))))
+    packed = pack(problem)
+    packed.flags.writeable = False
+    again = unpack(packed)
     assert numba.typeof(again.data) == numba.typeof(problem.data)
     np.testing.assert_array_equal(again.data.gram, problem.data.gram, strict=True)
     assert again.data.columns.x.flags.writeable
     features = planets()
-    other = unpack(bytearray(b"".join(pack(features))))
+    other = unpack(pack(features))
     for name in ("x", "y", "response", "basis", "root_weight", "base_model"):
         assert numba.typeof(getattr(other, name)) == numba.typeof(getattr(features, name)), name
-    assert [t.name for t in other.transforms] == ["sin", "troot"]
+    assert other.language.identity() == features.language.identity()
 
 
 def test_what_cannot_be_packed_is_refused() -> None:
@@ -291,13 +304,13 @@ def test_a_used_chain_can_be_put_anywhere(kind: str) -> None:
     chains: list[Any]
     if kind == "mjmcmc":
         problem: Any = Problem.build(*table())
-        moves = Mixture().compile(problem)
-        chains = [Runner(problem, seed, 1 << 20, 100) for seed in seeds]
-        work = functools.partial(Runner.run_batches, moves=moves, count=5)
+        moves = first_moves(Sampler(), problem)
+        chains = [MJMCMCChain(problem, seed, 1 << 20, 100) for seed in seeds]
+        work = functools.partial(MJMCMCChain.run_batches, moves=moves, count=5)
     else:
         problem = planets()
         library = build_library(problem, {frozenset([Feature.parse(text)]): 0.0 for text in ("a*b", "sin(c)", "a")})
-        chains = [ReversibleChain(problem, library, seed, Populations(), 1 << 20) for seed in seeds]
+        chains = [ReversibleChain(problem, *library, seed, Sampler(), 1 << 20) for seed in seeds]
         work = functools.partial(ReversibleChain.run_batches, count=5)
         for chain in chains:
             chain.batch = 200
@@ -311,8 +324,10 @@ def test_a_used_chain_can_be_put_anywhere(kind: str) -> None:
     work(used)
     assert snapshots_equal(one.snapshot(), used.snapshot())
     # The second piece finds the chain that the first one left.
+    idle: dict[bytes, Any] = {}
     for _ in range(2):
-        after, _ = work_on(problem, type(one), one.recipe(), start, work)
+        after, _ = work_on(problem, type(one), one.recipe(), start, work, idle)
+        assert len(idle) == 1
         assert snapshots_equal(one.snapshot(), after)
 
 
@@ -341,18 +356,17 @@ def test_interrupted_there_and_resumed_here(algorithm: str, request: pytest.Fixt
 
     def stop(done: float, total: float, note: str) -> None:
         # After the first checkpoint, and when there is something to show.
-        if keeper.generation > 0 and done / total > 0.3:
+        if CHECKPOINT.exists(tmp_path) and done / total > 0.3:
             raise KeyboardInterrupt
 
     with on("loky", request), contextlib.suppress(KeyboardInterrupt):
-        broken = sampler(problem, progress=stop, checkpoint=keeper, crew=crew_for(2), **how)
-        assert not getattr(broken, "result", broken).finished
+        broken = sampler(problem, progress=stop, checkpoint=keeper, executor=executor_for(2), **how)
+        assert not broken.finished
     keeper = Checkpoint(tmp_path)
-    assert keeper.saved is not None
+    assert keeper.state is not None
     again = sampler(problem, checkpoint=keeper, **how)
-    first, second = (getattr(found, "result", found) for found in (whole, again))
-    np.testing.assert_array_equal(first.renormalised, second.renormalised, strict=True)
-    np.testing.assert_array_equal(first.models.visits, second.models.visits, strict=True)
+    np.testing.assert_array_equal(whole.renormalised, again.renormalised, strict=True)
+    np.testing.assert_array_equal(whole.models.visits, again.models.visits, strict=True)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -364,15 +378,15 @@ def test_seconds_are_kept_by_workers_elsewhere(algorithm: str, request: pytest.F
 
 
 def test_which_workers_are_meant() -> None:
-    assert type(crew_for(3)) is Crew
-    assert (crew_for(8).threads(4), crew_for(2).threads(4)) == (2, 1)
+    assert type(executor_for(3)) is Executor
+    assert (executor_for(8).threads(4), executor_for(2).threads(4)) == (2, 1)
     for backend in ("threading", "sequential"):
         with joblib.parallel_config(backend=backend, n_jobs=2):
-            assert type(crew_for(2)) is Crew
+            assert type(executor_for(2)) is Executor
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        assert type(crew_for(1)) is Crew
-        assert isinstance(crew_for(2), JoblibCrew)
-        assert crew_for(8).threads(4) == 1
+        assert type(executor_for(1)) is Executor
+        assert isinstance(executor_for(2), RemoteExecutor)
+        assert executor_for(8).threads(4) == 1
 
 
 def test_estimators_follow_the_number_of_jobs_of_joblib() -> None:

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import feature_experiments as rt
 import numpy as np
 import pytest
-import reversible_twin as rt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.features.nonlinear.expression import Feature
+from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.problem import Problem
 from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.chains.mjmcmc_chain import Runner
+from modejump.samplers.chains.mjmcmc_chain import MJMCMCChain
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.populations import Populations
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import first_moves
+from modejump.samplers.warmup.library import best_first
 
-LIBRARY = rt.library_of(["a", "b", "sin(a)", "a*b"])
+LIBRARY = [Feature.parse(text) for text in ("a", "b", "sin(a)", "a*b")]
 
 
 def same(one: Snapshot, other: Snapshot) -> None:
@@ -46,20 +47,18 @@ def feature_problems(family: str, projections: bool) -> FeatureProblem:
     problem = rt.small_problem(51, depth=2, width=3, complexity=4, size=3, projections=projections)
     if family == "gaussian":
         return problem
-    return feature_problem(
-        problem.x.T, (problem.y > np.median(problem.y)).astype(float), problem.names, transforms=problem.transforms,
-        space=problem.space, model_prior=problem.model_prior, family=family,
-    )  # fmt: skip
+    response = (problem.y > np.median(problem.y)).astype(float)
+    return problem_over(problem.x.T, response, problem.language, model_prior=problem.model_prior, family=family)
 
 
 class Walk:
-    """A kind of chain: how it is made, and how it goes on."""
+    """A kind of chain: how it is made, and how it continues."""
 
     def __init__(self, make: Callable[[int], Any], advance: Callable[[Any, int], None]) -> None:
         self.make, self.advance = make, advance
 
     def check(self, seed: int, before: int, after: int) -> None:
-        """Going on from a snapshot is going on; a snapshot taken does not disturb the chain."""
+        """A chain resumed from a snapshot continues as the chain does, which taking it does not disturb."""
         chain = self.make(seed)
         self.advance(chain, before)
         taken = chain.snapshot()
@@ -74,13 +73,13 @@ class Walk:
 
 def linear_walk(family: str, memory: int = 1 << 20) -> Walk:
     problem = linear_problem(family)
-    moves = Mixture().compile(problem)
+    moves = first_moves(Sampler(), problem)
 
-    def make(seed: int) -> Runner:
-        return Runner(problem, np.random.SeedSequence(seed), memory, 50)
+    def make(seed: int) -> MJMCMCChain:
+        return MJMCMCChain(problem, np.random.SeedSequence(seed), memory, 50)
 
-    def advance(runner: Runner, count: int) -> None:
-        runner.warm_batch(moves, 10)
+    def advance(runner: MJMCMCChain, count: int) -> None:
+        runner.warm_up(moves, 10)
         runner.run_batches(moves, count)
 
     return Walk(make, advance)
@@ -93,10 +92,10 @@ def genetic_walk(family: str, projections: bool) -> Walk:
         return GeneticChain(problem, np.random.SeedSequence(seed), steps=30, patience=4)
 
     def advance(chain: GeneticChain, count: int) -> None:
-        chain.run(count)
+        chain.run_to(chain.populations + count)
         chain.collect()
         if count % 3 == 0:
-            chain._renew_arena()
+            chain._renew()
 
     return Walk(make, advance)
 
@@ -105,7 +104,9 @@ def reversible_walk(family: str, projections: bool) -> Walk:
     problem = feature_problems(family, projections)
 
     def make(seed: int) -> ReversibleChain:
-        chain = ReversibleChain(problem, LIBRARY, np.random.SeedSequence(seed), Populations(steps=7), 1 << 20)
+        chain = ReversibleChain(
+            problem, LIBRARY, np.full(4, 0.3), np.random.SeedSequence(seed), Sampler(population_steps=7), 1 << 20
+        )
         chain.batch = 60
         return chain
 
@@ -114,7 +115,7 @@ def reversible_walk(family: str, projections: bool) -> Walk:
         chain.warm_up(33)
         if count % 2:
             chain.close()
-            chain.recall(chain.best_library_models(50))
+            chain.recall(best_first(chain.best_library_models(50)))
         chain.run_batches(count)
         if count % 3 == 0:
             chain._renew_features()
@@ -154,8 +155,8 @@ def test_a_chain_that_grew_and_forgot_is_made_again() -> None:
 
 
 def test_a_snapshot_of_another_problem_is_refused() -> None:
-    small = Runner(linear_problem(terms=6), np.random.SeedSequence(1), 1 << 20, 50)
-    large = Runner(linear_problem(), np.random.SeedSequence(1), 1 << 20, 50)
+    small = MJMCMCChain(linear_problem(terms=6), np.random.SeedSequence(1), 1 << 20, 50)
+    large = MJMCMCChain(linear_problem(), np.random.SeedSequence(1), 1 << 20, 50)
     with pytest.raises(InputError, match="damaged"):
         large.restore(small.snapshot())
 
@@ -221,5 +222,5 @@ def test_the_table_of_a_restored_chain_knows_its_features() -> None:
     chain, again = walk.make(4), walk.make(5)
     walk.advance(chain, 10)
     again.restore(chain.snapshot())
-    count = int(chain.arena.scalars["count"])
+    count = int(chain.table.scalars["count"])
     assert [again.feature(f) for f in range(count)] == [chain.feature(f) for f in range(count)]

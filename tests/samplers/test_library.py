@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import feature_experiments as rt
 import numpy as np
 import pytest
-import reversible_twin as rt
-from genetic_twin import inside
+from feature_twin import sound_edits
 
-from modejump.core.handles import handle
-from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior
+from modejump.experiments.oracle import ExactPosterior, exact_posterior
 from modejump.features import Feature
-from modejump.features.fresh import next_edit
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.laws import Collected
-from modejump.samplers.warmup.library import NEGLIGIBLE, best_models, build_library, edit_scores, log_importance
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
+from modejump.samplers.warmup.library import (
+    NEGLIGIBLE,
+    Collected,
+    best_models,
+    build_library,
+    edit_scores,
+    log_importance,
+)
 
 F = Feature.parse
 SEVERAL = "plain", "two functions", "projections", "no functions", "no products"
@@ -66,8 +68,7 @@ CASES = (*SEVERAL, "trees", "copies", "weights", "no noise", "no noise, small va
 
 
 def exact_of(problem: FeatureProblem) -> ExactPosterior:
-    features = enumerate_features(problem.names, problem.transforms, problem.space)
-    return exact_posterior(problem, features, size=problem.space.size)
+    return exact_posterior(problem, problem.language.enumerate(), size=problem.size)
 
 
 def values_of(exact: ExactPosterior) -> Collected:
@@ -81,9 +82,7 @@ def values_of(exact: ExactPosterior) -> Collected:
 
 def edits_of(problem: FeatureProblem, feature: Feature) -> list[Feature]:
     """Results of all edits of a feature that lie in the space, each as often as there are ways to it."""
-    functions = [t.name for t in problem.transforms]
-    made = (new for _, _, new in rt._all_edits(feature, problem.names, functions))
-    return [new for new in made if new is not feature and inside(new, problem.declared())]
+    return [new for _, _, new in sound_edits(feature, problem.language) if new is not feature]
 
 
 Neighbours = list[tuple[Feature, frozenset[Feature], float]]
@@ -106,36 +105,9 @@ def some_models(exact: ExactPosterior, problem: FeatureProblem) -> list[frozense
     """The best models, one of each size, and the largest."""
     known = sorted(values_of(exact).items(), key=lambda item: -item[1])
     chosen = [model for model, _ in known[:4]]
-    for size in range(problem.space.size + 1):
+    for size in range(problem.size + 1):
         chosen += [model for model, _ in known if len(model) == size][:2]
     return list(dict.fromkeys(chosen))
-
-
-@rt.compiled
-def walk(features, declared, f, out):
-    """All edits of one feature in turn; returns how many, the void ones included, and what comes after the last."""
-    ar, space = handle(features), handle(declared)
-    at = np.zeros(3, np.int64)
-    count = 0
-    made = next_edit(ar, space, f, at)
-    while made != -2:
-        out[count] = made
-        count += 1
-        made = next_edit(ar, space, f, at)
-    return count, next_edit(ar, space, f, at)
-
-
-@pytest.mark.parametrize("case", SEVERAL)
-def test_edits_come_one_by_one_and_all_of_them(case: str) -> None:
-    problem = problem_of(case)
-    table = FeatureTable(problem, 50_000)
-    features = enumerate_features(problem.names, problem.transforms, problem.space)
-    for feature, number in zip(features, table.numbers(features), strict=True):
-        out = np.empty(5000, np.int64)
-        count, after = walk(table.arena, problem.declared(), number, out)
-        assert after == -2
-        made = Counter(table.feature(int(f)) for f in out[:count] if f >= 0)
-        assert made == Counter(edits_of(problem, feature))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twin
 from conftest import Regression
+from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
 from running import enumerate_models, mjmcmc
 from scipy.stats import norm, t
 
@@ -19,10 +20,11 @@ from modejump.kernels.store import bytes_per_model
 from modejump.priors import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, Runner
+from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, MJMCMCChain
 from modejump.samplers.diagnostics import diagnose
-from modejump.samplers.mixture import DEFAULT_WEIGHTS, UNIFORM_SHARE, Mixture
 from modejump.samplers.result import Result
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import KERNEL_WEIGHTS, UNIFORM_SHARE, first_moves
 
 LEVEL = 1e-4
 
@@ -38,7 +40,7 @@ def check_frequencies(result: Result, exact: np.ndarray) -> None:
     error = diagnose(result.batch_means, result.batch_length).mcse
     # A term that hardly ever moved shows no error. Its stays last until a flip tries it again, and flips try the
     # terms that look certain least: about every K / (share of flips * uniform share) steps.
-    independent = result.steps * DEFAULT_WEIGHTS["flip"] * UNIFORM_SHARE / (2.0 * len(exact))
+    independent = result.steps * KERNEL_WEIGHTS["flip"] * UNIFORM_SHARE / (2.0 * len(exact))
     error = np.maximum(error, np.sqrt(exact * (1.0 - exact) / independent))
     bound = norm.isf(LEVEL / (2 * len(exact)))
     assert (np.abs(inclusion(result) - exact) <= bound * error + 1e-12).all()
@@ -103,8 +105,8 @@ def test_frequencies_of_the_crime_data(crime: Regression) -> None:
 @pytest.mark.parametrize("delayed", [True, False])
 def test_frequencies_under_other_mixtures(weights: dict[str, float], delayed: bool) -> None:
     problem = twin.one_column_each(303, 8, signal=0.3)
-    mixture = Mixture(weights=weights, delayed=delayed, rho=0.15, jump_max=2, search=4)
-    result = mjmcmc(problem, budget=Budget(steps=40_000), seed=3, mixture=mixture)
+    settings = Sampler(kernels=weights, delayed=delayed, rho=0.15, jump_max=2, search=4)
+    result = mjmcmc(problem, budget=Budget(steps=40_000), seed=3, settings=settings)
     assert set(result.acceptance) == set(weights)
     check_frequencies(result, enumerate_models(problem).renormalised)
 
@@ -114,23 +116,23 @@ def test_distance_to_the_posterior_falls_at_the_monte_carlo_rate() -> None:
     problem = twin.one_column_each(310, 6, signal=0.3)
     exact = twin.traverse(twin.Target(problem))
     probability = dict(zip(exact.masks.tolist(), exact.probability.tolist(), strict=True))
-    moves = Mixture().compile(problem)
+    moves = first_moves(Sampler(), problem)
 
-    def distance(runner: Runner, steps: int) -> float:
+    def distance(runner: MJMCMCChain, steps: int) -> float:
         store = runner.chain.store
-        count = int(store.num[0])
+        count = int(store.scalars["count"])
         share = {int(w): v / steps for w, v in zip(store.words[:count, 0], store.visits[:count], strict=True)}
         return 0.5 * sum(abs(share.get(mask, 0.0) - p) for mask, p in probability.items())
 
     short, long, chains = 4_000, 64_000, 60
     distances = np.empty((chains, 2))
     for c, seed in enumerate(np.random.SeedSequence(4).spawn(chains)):
-        runner = Runner(problem, seed, 2**24, 100)
-        runner.advance(moves, 2_000)
+        runner = MJMCMCChain(problem, seed, 2**24, 100)
+        runner.warm_up(moves, 2_000)
         runner.forget_warmup()
-        runner.advance(moves, short)
+        runner.warm_up(moves, short)
         distances[c, 0] = distance(runner, short)
-        runner.advance(moves, long - short)
+        runner.warm_up(moves, long - short)
         distances[c, 1] = distance(runner, long)
     ratio = np.log(distances[:, 0].mean() / distances[:, 1].mean())
     spread = distances.std(axis=0, ddof=1) / distances.mean(axis=0)
@@ -262,15 +264,15 @@ def test_the_memory_bound_is_kept_and_does_not_touch_the_frequencies() -> None:
 def test_the_cache_never_exceeds_its_bound() -> None:
     problem = flat(341)
     bound = 6_000
-    runner = Runner(problem, np.random.SeedSequence(13), bound * bytes_per_model(1), 100)
-    moves = Mixture().compile(problem)
+    runner = MJMCMCChain(problem, np.random.SeedSequence(13), bound * bytes_per_model(1), 100)
+    moves = first_moves(Sampler(), problem)
     capacities = set()
     for _ in range(60):
-        runner.advance(moves, 500)
+        runner.warm_up(moves, 500)
         capacities.add(len(runner.chain.store.log_posterior))
-        assert int(runner.chain.store.num[0]) <= bound
+        assert int(runner.chain.store.scalars["count"]) <= bound
     assert capacities == {FIRST_CAPACITY, bound}
-    best = runner.chain.store.log_posterior[: int(runner.chain.store.num[0])].max()
+    best = runner.chain.store.log_posterior[: int(runner.chain.store.scalars["count"])].max()
     assert best == pytest.approx(enumerate_models(problem, top=1).models.log_posterior[0], abs=2.0)
 
 
@@ -338,17 +340,17 @@ def test_an_interrupt_before_sampling_is_passed_on() -> None:
 
 def interrupt_call(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The user's interrupt as the so-manieth chain is about to run its batches."""
-    original = Runner.run_batches
+    original = MJMCMCChain.run_batches
     calls = 0
 
-    def interrupted(self: Runner, moves: Moves, count: int) -> None:
+    def interrupted(self: MJMCMCChain, moves: Moves, count: int) -> None:
         nonlocal calls
         calls += 1
         if calls == number:
             raise KeyboardInterrupt
         original(self, moves, count)
 
-    monkeypatch.setattr(Runner, "run_batches", interrupted)
+    monkeypatch.setattr(MJMCMCChain, "run_batches", interrupted)
 
 
 # 500 steps a batch and 25 000 a call: batches double in the eleventh round of four chains.
@@ -378,17 +380,6 @@ def test_an_interrupt_in_the_first_batches_of_a_later_chain_is_passed_on(monkeyp
 # --- bad input ------------------------------------------------------------------------------------------------
 
 
-def test_no_terms_no_chains_no_workers() -> None:
-    x, y = twin.table(np.random.default_rng(370), 20, 1)
-    with pytest.raises(InputError, match="no term"):
-        mjmcmc(Problem.build(x, y, always_in=("x1",)))
-    problem = twin.one_column_each(371, 3)
-    with pytest.raises(InputError, match="chains is 0"):
-        mjmcmc(problem, chains=0)
-    with pytest.raises(InputError, match="workers is 0"):
-        mjmcmc(problem, workers=0)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -408,26 +399,3 @@ def test_no_terms_no_chains_no_workers() -> None:
 def test_bad_budgets(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Budget(**settings)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"weights": {"leap": 1.0}}, "'leap' is not a kernel"),
-        ({"weights": {"flip": -1.0}}, "'flip' is -1.0"),
-        ({"weights": {"flip": float("nan")}}, "'flip' is nan"),
-        ({"weights": {"flip": float("inf")}}, "'flip' is inf"),
-        ({"weights": {"flip": 0.0}}, "all kernel weights are zero"),
-        ({"weights": {}}, "all kernel weights are zero"),
-        ({"rho": 0.0}, "rho is 0.0"),
-        ({"rho": 1.0}, "rho is 1.0"),
-        ({"temperature": 0.0}, "temperature is 0.0"),
-        ({"temperature": float("inf")}, "temperature is inf"),
-        ({"jump_max": 0}, "jump_max is 0"),
-        ({"jump_max": 1.5}, "jump_max is 1.5"),
-        ({"search": -1}, "search is -1"),
-    ],
-)
-def test_bad_mixtures(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Mixture(**settings)  # type: ignore[arg-type]

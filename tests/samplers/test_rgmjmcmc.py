@@ -7,14 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import feature_experiments as rt
 import numpy as np
 import pytest
-import reversible_twin as rt
 from running import rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
-from modejump.core.errors import InputError
-from modejump.experiments.oracle import ExactPosterior, enumerate_features, exact_posterior
+from modejump.experiments.oracle import ExactPosterior, exact_posterior
 from modejump.features import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -22,14 +21,15 @@ from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.posterior.fits import keep_models
 from modejump.posterior.posterior import Posterior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers import rgmjmcmc as module
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.diagnostics import diagnose, monte_carlo_error
-from modejump.samplers.gmjmcmc import STEPS, feature_problem
-from modejump.samplers.populations import Library, Populations
+from modejump.samplers.gmjmcmc import STEPS
 from modejump.samplers.result import Result
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.library import Library
 
 F = Feature.parse
 # A statistical test fails by chance once in so many runs.
@@ -54,8 +54,7 @@ def found(small: FeatureProblem) -> Result:
 
 
 def exact_of(problem: FeatureProblem, size: int | None = None) -> ExactPosterior:
-    features = enumerate_features(problem.names, problem.transforms, problem.space)
-    return exact_posterior(problem, features, size=problem.space.size if size is None else size)
+    return exact_posterior(problem, problem.language.enumerate(), size=problem.size if size is None else size)
 
 
 # --- what holds of any result -----------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ def batches_of(result: Result) -> np.ndarray:
 
 def check_accounts(found: Result) -> None:
     """Every step is counted once: in batches, visits, sizes and kernels."""
-    result, laws = found.result, found.laws.features
+    result, laws = found, found.laws.features
     means = batches_of(result)
     chains, batches, terms = means.shape
     assert result.algorithm == "rgmjmcmc" and result.counted and terms == len(laws) == len(result.renormalised)
@@ -94,13 +93,13 @@ def check_accounts(found: Result) -> None:
     assert result.library > 0 and 0.0 <= result.library_share <= 1.0
     assert np.isnan(result.unvisited) if chains == 1 else 0.0 <= result.unvisited <= 1.0
     assert result.populations >= chains and result.warmup_steps > 0
-    assert found.best.shape == (chains,) and np.isfinite(found.best).all()
-    assert found.best.max() <= result.models.log_posterior[0] + 1e-6
+    assert found.chain_best.shape == (chains,) and np.isfinite(found.chain_best).all()
+    assert found.chain_best.max() <= result.models.log_posterior[0] + 1e-6
 
 
 def check_frequencies(found: Result, exact: ExactPosterior) -> None:
     """Frequencies within the Monte Carlo error of the exact probabilities, at a level that all laws share."""
-    result = found.result
+    result = found
     means = batches_of(result)
     d = diagnose(means, result.batch_length)
     wanted = exact.inclusion(laws=True)
@@ -127,27 +126,31 @@ def law_in(exact: ExactPosterior, feature: Feature) -> Feature:
 
 def check_renormalised(found: Result, exact: ExactPosterior) -> None:
     """Each model counts once: what was not evaluated bounds the error of every renormalised probability."""
-    missing = 1.0 - np.exp(found.result.log_evidence - exact.log_evidence)
+    missing = 1.0 - np.exp(found.log_evidence - exact.log_evidence)
     assert -1e-9 <= missing < 0.2
     wanted = exact.inclusion(laws=True)
-    for f, p in zip(found.laws.features, found.result.renormalised, strict=True):
+    for f, p in zip(found.laws.features, found.renormalised, strict=True):
         assert abs(p - wanted[law_in(exact, f)]) <= missing + 1e-6
     values = {
         frozenset(exact.features[i] for i in m): v for m, v in zip(exact.models, exact.log_posterior, strict=True)
     }
-    laws, table = found.laws, found.result.models
+    laws, table = found.laws, found.models
     for row in range(len(table)):
         model = [laws.features[i] for i in table.members(row)]
         if not any(laws.aliases[f] for f in model):
             assert table.log_posterior[row] == pytest.approx(values[frozenset(model)], abs=1e-6)
 
 
+def _listed(constants: Any) -> dict[Any, list[float]]:
+    return {f: values.tolist() for f, values in constants.items()}
+
+
 def same(one: Result, two: Result) -> bool:
-    a, b = one.result, two.result
+    a, b = one, two
     arrays = ("renormalised", "size_distribution", "batch_means")
     return (
         one.laws.features == two.laws.features
-        and {f: v.tolist() for f, v in one.laws.alphas.items()} == {f: v.tolist() for f, v in two.laws.alphas.items()}
+        and _listed(one.laws.constants) == _listed(two.laws.constants)
         and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
         and all(
             np.array_equal(getattr(a.models, name), getattr(b.models, name))
@@ -155,7 +158,7 @@ def same(one: Result, two: Result) -> bool:
         )
         and (a.steps, a.warmup_steps, a.acceptance, a.population_moves, a.library, a.library_share, a.n_models)
         == (b.steps, b.warmup_steps, b.acceptance, b.population_moves, b.library, b.library_share, b.n_models)
-        and np.array_equal(one.best, two.best)
+        and np.array_equal(one.chain_best, two.chain_best)
     )
 
 
@@ -192,19 +195,19 @@ def test_a_seed_sequence_is_as_good_as_its_number(small: FeatureProblem) -> None
 def test_batches_visits_and_sizes_count_every_step(small: FeatureProblem, chains: int, steps: int) -> None:
     found = sample(small, chains=chains, budget=Budget(warmup=300, steps=steps))
     check_accounts(found)
-    length = found.result.batch_length
+    length = found.batch_length
     assert length == max(1, min(500, steps // 64))
-    assert batches_of(found.result).shape[:2] == (chains, -(-steps // length))
+    assert batches_of(found).shape[:2] == (chains, -(-steps // length))
 
 
 def test_many_batches_are_merged(small: FeatureProblem) -> None:
     found = sample(small, chains=2, budget=Budget(warmup=300, steps=300_000))
     check_accounts(found)
-    assert found.result.batch_length == 1000 and found.result.steps == 600_000
+    assert found.batch_length == 1000 and found.steps == 600_000
 
 
 def test_frequencies_are_those_of_the_models_visited(found: Result) -> None:
-    result, table = found.result, found.result.models
+    result, table = found, found.models
     check_accounts(found)
     assert result.forgotten_visits == 0
     members = table.membership(len(found.laws.features))
@@ -224,16 +227,16 @@ def test_models_beyond_the_table_are_counted_as_forgotten(
     monkeypatch.setattr("modejump.samplers.law_estimates.HELD", 0.0)
     cut = sample(small, seed=3)
     check_accounts(cut)
-    assert cut.result.forgotten_visits > 0 and len(cut.result.models) <= 20
+    assert cut.forgotten_visits > 0 and len(cut.models) <= 20
     # Laws keep their frequencies, whatever happens to the models.
-    whole = dict(zip(found.laws.features, batches_of(found.result).mean(axis=(0, 1)), strict=True))
-    kept = dict(zip(cut.laws.features, batches_of(cut.result).mean(axis=(0, 1)), strict=True))
+    whole = dict(zip(found.laws.features, batches_of(found).mean(axis=(0, 1)), strict=True))
+    kept = dict(zip(cut.laws.features, batches_of(cut).mean(axis=(0, 1)), strict=True))
     assert kept == pytest.approx({f: whole[f] for f in kept}, abs=1e-12)
-    renormalised = dict(zip(found.laws.features, found.result.renormalised, strict=True))
-    assert dict(zip(cut.laws.features, cut.result.renormalised, strict=True)) == pytest.approx(
+    renormalised = dict(zip(found.laws.features, found.renormalised, strict=True))
+    assert dict(zip(cut.laws.features, cut.renormalised, strict=True)) == pytest.approx(
         {f: renormalised[f] for f in kept}, abs=1e-9
     )
-    assert cut.result.unvisited == pytest.approx(found.result.unvisited, abs=1e-12)
+    assert cut.unvisited == pytest.approx(found.unvisited, abs=1e-12)
 
 
 def test_draws_stand_for_models_that_the_table_has_no_room_for(
@@ -243,17 +246,17 @@ def test_draws_stand_for_models_that_the_table_has_no_room_for(
     monkeypatch.setattr("modejump.samplers.laws.MOST_MODELS", 20)
     cut = sample(small, seed=3, budget=Budget(warmup=300, steps=100_000))
     check_accounts(cut)
-    draws = cut.result.models.draws
+    draws = cut.models.draws
     assert draws.sum() > 200 and len(draws) > 20
     # Every model that was drawn was visited.
-    assert (cut.result.models.visits[draws > 0] > 0).all()
-    inside = cut.result.models.membership(len(cut.laws.features))
+    assert (cut.models.visits[draws > 0] > 0).all()
+    inside = cut.models.membership(len(cut.laws.features))
     drawn = draws @ inside / draws.sum()
-    frequency = batches_of(cut.result).mean(axis=(0, 1))
+    frequency = batches_of(cut).mean(axis=(0, 1))
     # Draws are batches apart; a quarter of their number is a cautious guess of independent ones.
     error = np.sqrt(frequency * (1 - frequency) / (draws.sum() / 4)) + 1e-3
     assert (np.abs(drawn - frequency) < 4.5 * error).all()
-    kept = keep_models(cut.laws.problem, cut.result)
+    kept = keep_models(cut.laws.problem, cut)
     assert kept.weight.sum() == pytest.approx(1.0)
     assert np.abs(kept.weight @ _bits(kept.words, len(frequency)) - drawn).max() < 0.01
 
@@ -263,15 +266,15 @@ def _bits(words: np.ndarray, terms: int) -> np.ndarray:
 
 
 def test_longer_runs_leave_less_unvisited(small: FeatureProblem) -> None:
-    short, long = (sample(small, budget=Budget(warmup=300, steps=steps)).result for steps in (500, 200_000))
+    short, long = (sample(small, budget=Budget(warmup=300, steps=steps)) for steps in (500, 200_000))
     assert long.unvisited < 0.02 < short.unvisited
 
 
 def test_distinct_models_may_ask_for_more_steps(small: FeatureProblem) -> None:
     plain, more, most = (sample(small, distinct=d, budget=Budget(warmup=300, steps=1000)) for d in (0, 800, 10**9))
-    assert plain.result.steps < more.result.steps < most.result.steps
+    assert plain.steps < more.steps < most.steps
     # Ten times the steps at most, and a piece of a quarter.
-    assert most.result.steps <= 10.5 * plain.result.steps
+    assert most.steps <= 10.5 * plain.steps
     for each in (plain, more, most):
         check_accounts(each)
 
@@ -283,16 +286,16 @@ def test_distinct_models_may_ask_for_more_steps(small: FeatureProblem) -> None:
 def test_a_wanted_precision_is_reached(small: FeatureProblem, wanted: float) -> None:
     found = sample(small, budget=Budget(warmup=300, mcse=wanted))
     check_accounts(found)
-    assert found.result.notes == ()
-    assert monte_carlo_error(batches_of(found.result)).max() <= wanted
+    assert found.notes == ()
+    assert monte_carlo_error(batches_of(found)).max() <= wanted
 
 
 def test_a_precision_out_of_reach_is_told(small: FeatureProblem) -> None:
     found = sample(small, budget=Budget(warmup=300, mcse=1e-5, cap=2000))
     check_accounts(found)
-    (note,) = found.result.notes
+    (note,) = found.notes
     assert "wanted precision 1e-05 was not reached within 2000 steps a chain" in note
-    assert found.result.steps == 4 * 2000 and found.result.finished
+    assert found.steps == 4 * 2000 and found.finished
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -301,10 +304,8 @@ def test_seconds_are_roughly_kept(small: FeatureProblem, workers: int) -> None:
     found = sample(small, budget=Budget(seconds=1.0), workers=workers)
     elapsed = time.perf_counter() - began
     check_accounts(found)
-    result = found.result
+    result = found
     assert result.finished and 1.0 <= result.seconds + result.warmup_seconds <= elapsed
-    # Not less than what was asked for, and a few batches and the final table more, on a busy machine.
-    assert elapsed < 6.0
 
 
 def test_seconds_are_roughly_kept_with_long_columns() -> None:
@@ -316,7 +317,7 @@ def test_seconds_are_roughly_kept_with_long_columns() -> None:
     found = sample(problem, chains=2, budget=Budget(seconds=1.0))
     check_accounts(found)
     # The library is completed by edits within the time of warm-up too.
-    assert found.result.seconds + found.result.warmup_seconds < 6.0
+    assert found.warmup_seconds < found.seconds + 1.0
 
 
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:
@@ -357,10 +358,10 @@ class Interrupting:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_run_is_valid(small: FeatureProblem, workers: int) -> None:
     found = sample(small, workers=workers, budget=Budget(warmup=300, steps=500_000), progress=Interrupting(4))
-    assert not found.result.finished and found.result.steps == 4 * 100_000
+    assert not found.finished and found.steps == 4 * 100_000
     check_accounts(found)
     check_frequencies(found, exact_of(small))
-    verdict = Posterior(found.laws.problem, found.result).verdict
+    verdict = Posterior(found.laws.problem, found).verdict
     assert "interrupted" in verdict and verdict.level in ("doubtful", "bad")
 
 
@@ -396,9 +397,9 @@ def test_an_interrupt_between_chains_leaves_them_comparable(
         use_library(monkeypatch, ("b*b*b",))
     interrupt_call(monkeypatch, 4 * rounds + 2)
     found = sample(small, budget=Budget(warmup=300, steps=600_000))
-    chains, batches, _ = batches_of(found.result).shape
-    assert not found.result.finished
-    assert (chains, batches, found.result.batch_length) == ((4, 50, 500) if rounds == 1 else (4, 250, 1000))
+    chains, batches, _ = batches_of(found).shape
+    assert not found.finished
+    assert (chains, batches, found.batch_length) == ((4, 50, 500) if rounds == 1 else (4, 250, 1000))
     check_accounts(found)
     if library == "own":
         check_frequencies(found, exact_of(small))
@@ -451,7 +452,7 @@ def test_frequencies_are_exact_posterior_probabilities_after_too_short_a_warm_up
     check_frequencies(found, exact)
     check_renormalised(found, exact)
     for f in found.laws.features:
-        assert {part for part in f.subfeatures() if part.kind == "projection"} <= found.laws.alphas.keys()
+        assert {part for part in f.subfeatures() if part.kind == "projection"} <= found.laws.constants.keys()
 
 
 def use_library(monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]) -> None:
@@ -461,16 +462,16 @@ def use_library(monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]) -> None
 
 
 def test_a_useless_library_changes_nothing_but_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of the posterior but a fifth is with models of guests, who come in great numbers and often."""
+    """All of the posterior but a fifth is with models of fresh features, of which many come, and often."""
     use_library(monkeypatch, ("b*b*b", "sin(b*b)"))
     problem = rt.small_problem(63, depth=2, width=3, complexity=3, size=2)
-    settings = Populations(steps=20, rate=16.0, moves={"none": 0.4, "edit": 0.6})
+    settings = Sampler(population_steps=20, rate=16.0, moves={"none": 0.4, "edit": 0.6})
     found = sample(problem, budget=Budget(warmup=300, steps=300_000), settings=settings, seed=5)
     check_accounts(found)
     exact = exact_of(problem)
     check_frequencies(found, exact)
     check_renormalised(found, exact)
-    assert found.result.library == 2 and found.result.library_share < 0.3
+    assert found.library == 2 and found.library_share < 0.3
 
 
 def test_the_share_of_the_library_is_the_mass_of_its_models(
@@ -486,7 +487,7 @@ def test_the_share_of_the_library_is_the_mass_of_its_models(
         if {exact.features[i] for i in model} <= inside
     )
     assert 0.2 < mass < 0.95
-    runs = [sample(small, chains=2, budget=Budget(warmup=300, steps=30_000), seed=s).result for s in range(12)]
+    runs = [sample(small, chains=2, budget=Budget(warmup=300, steps=30_000), seed=s) for s in range(12)]
     assert {run.library for run in runs} == {3}
     assert ttest_1samp([run.library_share for run in runs], mass).pvalue > LEVEL
 
@@ -502,8 +503,8 @@ def test_pure_noise_has_no_law() -> None:
     )
     found = sample(problem)
     check_accounts(found)
-    assert batches_of(found.result).mean(axis=(0, 1)).max() < 0.5
-    assert found.result.models.members(0) == []
+    assert batches_of(found).mean(axis=(0, 1)).max() < 0.5
+    assert found.models.members(0) == []
 
 
 def test_the_empty_model_alone_is_a_result() -> None:
@@ -511,7 +512,7 @@ def test_the_empty_model_alone_is_a_result() -> None:
     problem = rt.small_problem(72, a=1e-12)
     found = sample(problem)
     check_accounts(found)
-    assert found.result.models.members(0) == [] and found.result.size_distribution[0] > 0.99
+    assert found.models.members(0) == [] and found.size_distribution[0] > 0.99
 
 
 @pytest.mark.parametrize("functions", [("sin",), ()])
@@ -529,7 +530,7 @@ def test_one_covariate_is_enough(functions: tuple[str, ...]) -> None:
     check_renormalised(found, exact)
 
 
-def test_large_models_have_more_places_for_guests() -> None:
+def test_large_models_have_more_places_for_fresh_features() -> None:
     rng = np.random.default_rng(74)
     x = rng.normal(size=(120, 12))
     y = x @ np.linspace(0.5, 2.0, 12) + rng.normal(size=120)
@@ -537,7 +538,7 @@ def test_large_models_have_more_places_for_guests() -> None:
     problem = feature_problem(x, y, [f"x{i}" for i in range(12)], transforms=[transforms["sin"]], space=space)
     found = sample(problem)
     check_accounts(found)
-    sizes = found.result.size_distribution
+    sizes = found.size_distribution
     assert sizes @ np.arange(len(sizes)) > 5
 
 
@@ -549,8 +550,8 @@ def test_a_law_is_found_and_sure() -> None:
     found = sample(problem, budget=Budget(steps=10_000))
     check_accounts(found)
     at = found.laws.features.index(F("a*sin(c)"))
-    assert batches_of(found.result)[:, :, at].mean() > 0.99 and found.result.renormalised[at] > 0.99
-    assert [found.laws.features[i] for i in found.result.models.members(0)] == [F("a*sin(c)")]
+    assert batches_of(found)[:, :, at].mean() > 0.99 and found.renormalised[at] > 0.99
+    assert [found.laws.features[i] for i in found.models.members(0)] == [F("a*sin(c)")]
 
 
 def test_a_law_without_noise_has_its_own_log_posterior() -> None:
@@ -582,7 +583,7 @@ def test_transforms_of_users_take_part() -> None:
         exact = exact_of(problem)
         check_frequencies(found, exact)
         check_renormalised(found, exact)
-        assert batches_of(found.result)[:, :, found.laws.features.index(F("hill_of_mine(a*b)"))].mean() > 0.5
+        assert batches_of(found)[:, :, found.laws.features.index(F("hill_of_mine(a*b)"))].mean() > 0.5
     finally:
         transforms.remove("hill_of_mine")
 
@@ -605,72 +606,47 @@ def test_columns_that_would_take_too_much_memory_leave_fewer_chains(
     monkeypatch.setattr(module, "COLUMN_BYTES", fit * a_chain)
     found = sample(small, chains=6)
     check_accounts(found)
-    assert batches_of(found.result).shape[0] == chains and found.populations == 6
+    assert batches_of(found).shape[0] == chains and found.populations == 6
     if chains < 6:
-        (note,) = found.result.notes
+        (note,) = found.notes
         assert f"6 chains searched, but only {chains} sampled" in note
-        assert found.result.library <= module.LEAST_FEATURES
+        assert found.library <= module.LEAST_FEATURES
     else:
-        assert found.result.notes == ()
+        assert found.notes == ()
 
 
 # --- settings and bad input -------------------------------------------------------------------------------------
 
 SETTINGS = {
-    "short populations": Populations(steps=7),
-    "many guests": Populations(rate=16.0),
-    "grammar alone": Populations(table=0.0),
-    "all moves": Populations(moves=dict.fromkeys(POPULATION_MOVES, 1.0)),
-    "flips alone": Populations(kernels={"flip": 1.0}, moves={"none": 1.0}),
-    "no search": Populations(search=0, generated=0, rho=0.2, include=0.9),
+    "short populations": Sampler(population_steps=7),
+    "many fresh features": Sampler(rate=16.0),
+    "no edits of the library": Sampler(edits=0.0),
+    "all moves": Sampler(moves=dict.fromkeys(POPULATION_MOVES, 1.0)),
+    "flips alone": Sampler(kernels={"flip": 1.0}, moves={"none": 1.0}),
+    "no search": Sampler(search=0, generated=0, population_rho=0.2, include=0.9),
 }
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_settings_are_honoured(small: FeatureProblem, settings: Populations) -> None:
+def test_settings_are_honoured(small: FeatureProblem, settings: Sampler) -> None:
     found = sample(small, settings=settings)
     check_accounts(found)
     wanted = {name for name, weight in (settings.moves or {}).items() if weight > 0 and name != "none"}
     if settings.moves is not None:
-        assert set(found.result.population_moves) == wanted
+        assert set(found.population_moves) == wanted
     if settings.kernels is not None:
-        assert set(found.result.acceptance) == set(settings.kernels)
-    if settings.steps is not None:
-        assert sum(v[0] for v in found.result.population_moves.values()) > 4 * 20_000 / 7 * 0.15
+        assert set(found.acceptance) == set(settings.kernels)
+    if settings.population_steps is not None:
+        assert sum(v[0] for v in found.population_moves.values()) > 4 * 20_000 / 7 * 0.15
 
 
-def test_long_columns_have_longer_populations() -> None:
-    assert Populations().length(192, 100) == 100 < Populations().length(192, 10_000)
-    assert Populations(steps=30).length(192, 10_000) == 30
-
-
-NAN, INFINITE = float("nan"), float("inf")
-BAD_POPULATIONS: list[tuple[dict[str, Any], str]] = [
-    *[({"steps": value}, "steps of the populations") for value in (0, -1, 1.5, NAN, INFINITE, "100")],
-    *[({"rate": value}, "rate of the populations") for value in (0.0, -1.0, 17, NAN, "3", None)],
-    *[({"table": value}, "table of the populations") for value in (-0.1, 1.0, NAN, "0.7", None)],
-    *[({"rho": value}, "rho of the populations") for value in (-0.1, 1.0, NAN, None)],
-    *[({"include": value}, "include of the populations") for value in (0.0, 1.0, NAN, None)],
-    *[({"generated": value}, "generated of the populations") for value in (-1, 0.5, NAN, None)],
-    *[({"search": value}, "search of the populations") for value in (-1, 0.5, NAN, None)],
-    ({"moves": {"leap": 1.0}}, "'leap' is not a move between populations"),
-    *[({"moves": {"edit": value}}, "weight of the move between populations 'edit'") for value in (-1, NAN, "1")],
-    *[({"moves": value}, "at least one move between populations") for value in ({}, {"edit": 0.0})],
-    ({"kernels": {"flop": 1.0}}, "'flop' is not a kernel"),
-    ({"kernels": {"flip": INFINITE}}, "weight of the kernel 'flip'"),
-    ({"kernels": {"flip": 0.0}}, "at least one kernel"),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), BAD_POPULATIONS, ids=[str(options) for options, _ in BAD_POPULATIONS])
-def test_bad_populations_are_refused_in_one_sentence(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Populations(**options)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["chains", "workers", "search_steps"])
-def test_bad_numbers_are_refused_in_one_sentence(small: FeatureProblem, name: str) -> None:
-    with pytest.raises(InputError) as caught:
-        sample(small, **{name: 0})
-    assert f"{name} is 0" in str(caught.value) and "\n" not in str(caught.value)
+def test_the_algorithm_as_the_paper_states_it() -> None:
+    """No search, no library, no recall: every step is a move between populations, and the answer is the same."""
+    problem = rt.small_problem(63, complexity=3, size=2)
+    options = {"budget": Budget(steps=15_000), "seed": 5}
+    found = sample(problem, settings=Sampler.paper(), **options)
+    exact = exact_of(problem)
+    check_frequencies(found, exact)
+    assert found.library == found.populations == 0 and set(found.population_moves) == {"delayed"}
+    assert found.acceptance == {} and found.library_share < 1.0
+    assert same(found, sample(problem, settings=Sampler.resolve("paper"), workers=2, **options))

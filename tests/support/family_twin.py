@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from modejump.likelihoods.families import LINKS
 from scipy.optimize import brentq
 from scipy.special import digamma, expit, log_expit, log_ndtr, ndtr
 from scipy.stats import gamma, norm, poisson
 
 from modejump.features import Feature, evaluate
+from modejump.likelihoods import FAMILIES
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import OwnLikelihood
-from modejump.likelihoods.families import LINKS
 
 Table = Mapping[str, np.ndarray]
 # Steps of Newton's method, which ends where one no longer changes the estimate.
@@ -219,7 +220,7 @@ def of_registry(family: str, link: str) -> Case:
 
 _noise = drawer("gaussian", "identity")
 # A family that joins the registry is tested by being there.
-REGISTRY = [of_registry(family, link) for family, links in LINKS.items() for link in links]
+REGISTRY = [of_registry(name, link.name) for name, family in FAMILIES.items() for link in family.links]
 OWN = [
     Case("own", _noise, lambda table, y: {"family": RIDGE}, plain_ridge),
     Case("batch", _noise, lambda table, y: {"family": BatchLikelihood(scorer(table, y))}, plain_ridge),

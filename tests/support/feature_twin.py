@@ -486,7 +486,7 @@ def evaluation(
         return Evaluation(-math.inf, 0.0)
 
     def likelihood(share: float) -> float:
-        return float(brute.log_marginal(data.code, data.par, data.n, data.base, len(model), share))
+        return float(brute.log_marginal(data.coef_prior, data.n, data.base, len(model), share))
 
     # Inner products of n terms are rounded by up to n epsilon, and the condition number magnifies that.
     slope = abs(likelihood(resid * 0.999) - likelihood(resid)) / (0.001 * resid)

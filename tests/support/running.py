@@ -10,7 +10,6 @@ from modejump.runtime.executors import Executor
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.sample import sample
-from modejump.samplers.settings import Sampler
 
 
 def _run(
@@ -31,13 +30,13 @@ def enumerate_models(problem: Any, **options: Any) -> Result:
     return _run("enumerate", problem, **options)
 
 
-def mjmcmc(problem: Any, mixture: Any = None, **options: Any) -> Result:
-    return _run("mjmcmc", problem, settings=Sampler(mixture=mixture), **options)
+def mjmcmc(problem: Any, **options: Any) -> Result:
+    return _run("mjmcmc", problem, **options)
 
 
 def gmjmcmc(problem: Any, **options: Any) -> Result:
     return _run("gmjmcmc", problem, **{"chains": 16} | options)
 
 
-def rgmjmcmc(problem: Any, settings: Any = None, **options: Any) -> Result:
-    return _run("rgmjmcmc", problem, settings=Sampler(populations=settings), **{"chains": 8} | options)
+def rgmjmcmc(problem: Any, **options: Any) -> Result:
+    return _run("rgmjmcmc", problem, **{"chains": 8} | options)

@@ -15,25 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import plain
 
 from modejump.kernels.evaluate import RANK_TOLERANCE, RESID_FLOOR
 from modejump.kernels.jump import COLD
-from modejump.kernels.moves import (
-    BIRTH_DEATH,
-    FLIP,
-    JUMP_ANNEAL,
-    JUMP_GREEDY,
-    MAX_FLIPS,
-    MULTI,
-    PARTNER,
-    SWAP,
-    Moves,
-)
+from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.store import ModelStore
-from modejump.likelihoods.gaussian import plain as plain_likelihoods
-from modejump.priors import plain as plain_priors
 from modejump.problem.problem import Problem, standardised_block
 
+FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH = map(KERNELS.index, ("flip", "multi", "swap", "partner", "birth-death"))
 WORD = (1 << 64) - 1
 # Two ways to one log posterior agree to this, or to the rounding of a large value.
 ACCURACY = 1e-9
@@ -116,11 +106,13 @@ class Target:
     ``known`` is the cache: the models evaluated, in that order. Models that the prior excludes are never evaluated.
     """
 
-    def __init__(self, problem: Problem, marginal: Callable[..., float] = plain_likelihoods.log_marginal) -> None:
+    def __init__(self, problem: Problem, marginal: Callable[..., float] | None = None) -> None:
         self.n_terms = problem.n_terms
         self.data = problem.data
         self.z = standardised_block(problem.data.columns, slice(None))
-        self.marginal = marginal
+        self.marginal = marginal or (
+            lambda prior, *args: plain.log_marginal_plain(problem.coef_prior, prior.par, *args)
+        )
         self.known: dict[int, float] = {}
 
     def columns_of(self, mask: int) -> list[int]:
@@ -140,14 +132,14 @@ class Target:
         return max(float(left @ left), RESID_FLOOR)
 
     def log_prior(self, mask: int) -> float:
-        return plain_priors.log_model_prior(members_of(mask), self.data.prior)
+        return plain.log_model_prior(members_of(mask), self.data.prior)
 
     def log_likelihood(self, mask: int) -> float:
         resid = self.resid(mask)
         if resid < 0.0:
             return NEG_INF
         d = self.data
-        return self.marginal(d.code, d.par, d.n, d.base, len(self.columns_of(mask)), resid)
+        return self.marginal(d.coef_prior, d.n, d.base, len(self.columns_of(mask)), resid)
 
     def value(self, mask: int) -> float:
         if mask in self.known:

@@ -8,6 +8,7 @@ it. A *generic* function has one implementation for each kind of its first argum
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import threading
 import warnings
@@ -25,7 +26,7 @@ from numba.core.ccallback import CFunc
 from numba.extending import models, overload, register_model, typeof_impl
 
 from modejump.core.errors import ModejumpWarning
-from modejump.core.handles import Handle
+from modejump.core.handles import Handle, note_outside
 from modejump.core.linking import ENTRY_OPTIONS, KERNEL_OPTIONS
 
 PACKAGE = Path(__file__).parent.parent
@@ -128,10 +129,9 @@ class _Stamped:
         return package_stamp()
 
 
-class _StampedCode(FunctionCache._impl_class):  # type: ignore[name-defined]
+class _StampedCode(FunctionCache._impl_class):
     _locator_classes = [
-        type(f"_Stamped{found.__name__}", (_Stamped, found), {})
-        for found in FunctionCache._impl_class._locator_classes  # type: ignore[attr-defined]
+        type(f"_Stamped{found.__name__}", (_Stamped, found), {}) for found in FunctionCache._impl_class._locator_classes
     ]
 
 
@@ -161,28 +161,28 @@ class _Compiling(event.Listener):
 
 
 @contextmanager
-def announced(say: Callable[[str], None] | None) -> Iterator[None]:
-    """Say that functions are compiled, where that takes more than two seconds.
+def compiling(say: Callable[[], None] | None) -> Iterator[None]:
+    """While functions are compiled, before any clock runs: call ``say`` where that takes more than two seconds.
 
-    Parameters
-    ----------
-    say : callable, optional
-        Takes the sentence.
+    The garbage collector rests meanwhile: it would go through all objects of the compiler again and again.
     """
-    listener = _Compiling()
+    listener, collects = _Compiling(), gc.isenabled()
 
     def speak() -> None:
         if listener.depth and say is not None:
-            say("compiling, once for this machine")
+            say()
 
     timer = threading.Timer(PATIENCE, speak)
     timer.daemon = True
     timer.start()
+    gc.disable()
     try:
         with event.install_listener("numba:compile", listener):
             yield
     finally:
         timer.cancel()
+        if collects:
+            gc.enable()
 
 
 def generic(function: Callable[..., Any]) -> Any:
@@ -216,6 +216,7 @@ def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Call
 
     def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
         function.implementations[kind] = implementation
+        note_outside(kind, implementation)
         return implementation
 
     return register

@@ -101,6 +101,10 @@ class _Lines:
     def __call__(self, done: float, total: float, note: str) -> None:
         with self._lock:
             now = time.monotonic()
+            if done == 0.0 and self._first is None:
+                # Something that takes its time before any work is done.
+                self._write(note)
+                return
             # What an earlier run had done says nothing about the speed of this one.
             began, before = self._first = self._first or (now, done)
             if now - self._last < LINE_EVERY:

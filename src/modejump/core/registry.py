@@ -35,15 +35,7 @@ class Registry(dict[str, T]):
             self.register(member)
 
     def register(self, member: T, name: str | None = None) -> T:
-        """Add something, the user's own too; a decorator of classes.
-
-        Parameters
-        ----------
-        member : class or object
-            What to add; one of the same name gives way to it.
-        name : str, optional
-            Its name, where it is not its attribute ``name``.
-        """
+        """Add something, the user's own too; a decorator of classes."""
         thing: Any = member
         others: Iterable[Any] = self.values()
         name, place = name or str(thing.name), max((int(other.code) for other in others), default=-1) + 1
@@ -70,15 +62,7 @@ class Registry(dict[str, T]):
         raise InputError(f"unknown {self.kind} {name!r}{hint}; choose one of {', '.join(map(repr, self))}.")
 
     def resolve(self, spec: object, base: type) -> Any:
-        """The object that a name of a class, or an object, stands for.
-
-        Parameters
-        ----------
-        spec : str or object
-            Name of a class, or an object of one.
-        base : type
-            What objects are instances of.
-        """
+        """The object that a name of a class, or an object, stands for."""
         if isinstance(spec, base):
             return spec
         if isinstance(spec, str):

@@ -114,15 +114,9 @@ def by_parts(block: Block, columns: MakeColumns, summary: Callable[[np.ndarray, 
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class MomentsOf:
-    """Moments of columns made from a block; travels to where the rows are."""
-
-    columns: MakeColumns
-
-    def __call__(self, block: Block) -> Moments:
-        """Sum over a block."""
-        return by_parts(block, self.columns, Moments.of)
+def moments_of(block: Block, columns: MakeColumns) -> Moments:
+    """Moments of the columns made from a block."""
+    return by_parts(block, columns, Moments.of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,23 +130,16 @@ class Triangle:
         return Triangle(np.asarray(np.linalg.qr(np.vstack([self.factor, other.factor]), mode="r")))
 
 
-@dataclass(frozen=True, eq=False)
-class TriangleOf:
-    """The factor of weighted, centred and scaled columns; travels to where the rows are."""
+def triangle_of(block: Block, columns: MakeColumns, mean: np.ndarray, scale: np.ndarray) -> Triangle:
+    """Factor of the weighted, centred and scaled columns made from a block."""
 
-    columns: MakeColumns
-    mean: np.ndarray
-    scale: np.ndarray
-
-    def __call__(self, block: Block) -> Triangle:
-        """Factorise a block."""
-        return by_parts(block, self.columns, self._factor)
-
-    def _factor(self, columns: np.ndarray, weight: np.ndarray | None) -> Triangle:
-        z = (columns - self.mean[:, None]) / self.scale[:, None]
+    def factor(part: np.ndarray, weight: np.ndarray | None) -> Triangle:
+        z = (part - mean[:, None]) / scale[:, None]
         if weight is not None:
             z *= np.sqrt(weight)
         return Triangle(np.asarray(np.linalg.qr(z.T, mode="r")))
+
+    return by_parts(block, columns, factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,42 +198,25 @@ class Overview:
         return Overview(self.moments.merged(other.moments), self.digest.merged(other.digest), sample)
 
 
-@dataclass(frozen=True, eq=False)
-class OverviewOf:
-    """Overview of the lines of a block in an order; travels to where the rows are.
+def overview_of(block: Block, order: np.ndarray, sample: int = 0, seed: int = 0) -> Overview:
+    """Overview of a block.
 
-    Attributes
+    Parameters
     ----------
+    block : Block
+        Rows of a chunk.
     order : ndarray of int
-        Lines of the covariates and the response.
+        Lines of the covariates and the response whose moments and digest are wanted.
     sample, seed : int
-        Rows to draw, all lines of them in place, and the seed of the draw.
+        Rows to draw, with all lines in place, and the seed of the draw.
     """
-
-    order: np.ndarray
-    sample: int = 0
-    seed: int = 0
-
-    def __call__(self, block: Block) -> Overview:
-        """Look at a block."""
-        lines = block._replace(values=Lines(self.order)(block.values))
-        moments = by_parts(lines, _same, Moments.of)
-        sample = Sample.of(block, self.sample, self.seed) if self.sample else None
-        return Overview(moments, Digest.of(lines.values, block.weight), sample)
+    lines = block._replace(values=take_lines(block.values, order))
+    drawn = Sample.of(block, sample, seed) if sample else None
+    return Overview(by_parts(lines, np.asarray, Moments.of), Digest.of(lines.values, block.weight), drawn)
 
 
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """Some lines of the values, in an order."""
-
-    order: np.ndarray
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Take them, without a copy where they are all in place."""
-        if len(self.order) == len(values) and (self.order == np.arange(len(values))).all():
-            return values
-        return values[self.order]
-
-
-def _same(values: np.ndarray) -> np.ndarray:
-    return values
+def take_lines(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Some lines of the values, without a copy where they are all in place."""
+    if len(order) == len(values) and (order == np.arange(len(values))).all():
+        return values
+    return values[order]

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -171,7 +172,7 @@ class Rows:
         needed = self.covariates if covariates is None else covariates
         columns = (*needed, self.target, *(() if self.weight is None else (self.weight,)))
         # Values are looked at in the first pass; a source gives the same ones later.
-        call = _Checked(what, columns, self.weight is not None, self.passes == 0)
+        call = partial(_summary_of, what=what, names=columns, weighted=self.weight is not None, check=self.passes == 0)
         self.passes += 1
         found = self.source.reduce(columns, call, self.workers)
         if found is None:
@@ -209,41 +210,36 @@ def open_rows(table: Any, y: Any, sample_weight: Any, workers: int) -> Rows:
     return Rows(source, names, y, sample_weight, workers)
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """From the raw values of a chunk to a summary of its rows of positive weight; travels to where the rows are."""
+def _summary_of(
+    values: np.ndarray, number: int, what: Callable[[Block], S], names: Sequence[str], weighted: bool, check: bool
+) -> S | None:
+    """A summary of the rows of positive weight in a chunk, from its raw values; travels to where the rows are."""
+    if check:
+        _check_values(values, number, names)
+    weight = None
+    if weighted:
+        weight, values = values[-1], values[:-1]
+        if (weight < 0.0).any():
+            raise InputError(f"the weights {names[-1]!r} are negative in chunk {number}; weights count rows.")
+        if not (used := weight > 0.0).all():
+            values, weight = np.ascontiguousarray(values[:, used]), weight[used]
+    return what(Block(values, weight, number)) if values.shape[1] else None
 
-    what: Callable[[Block], Any]
-    names: tuple[str, ...]
-    weighted: bool
-    check: bool
 
-    def __call__(self, values: np.ndarray, number: int) -> Any:
-        if self.check:
-            self._check(values, number)
-        weight = None
-        if self.weighted:
-            weight, values = values[-1], values[:-1]
-            used = weight > 0.0
-            if not used.all():
-                values, weight = np.ascontiguousarray(values[:, used]), weight[used]
-        return self.what(Block(values, weight, number)) if values.shape[1] else None
-
-    def _check(self, values: np.ndarray, number: int) -> None:
-        # A sum is finite where all values are, and costs a fraction of looking at each.
-        with np.errstate(all="ignore"):
-            totals = values.sum(axis=1)
-        for j in np.flatnonzero(~np.isfinite(totals)):
-            bad = ~np.isfinite(values[j])
-            if bad.any():
-                at = int(np.argmax(bad))
-                what = "NaN or missing" if np.isnan(values[j, at]) else "infinite"
-                raise InputError(
-                    f"column {self.names[j]!r} is {what} in row {at} of chunk {number} (both counting from 0); drop or "
-                    "impute such rows first, or drop the column."
-                )
-        if self.weighted and (values[-1] < 0.0).any():
-            raise InputError(f"the weights {self.names[-1]!r} are negative in chunk {number}; weights count rows.")
+def _check_values(values: np.ndarray, number: int, names: Sequence[str]) -> None:
+    """Refuse a value that is missing or infinite, and say where."""
+    # A sum is finite where all values are, and costs a fraction of looking at each.
+    with np.errstate(all="ignore"):
+        totals = values.sum(axis=1)
+    for j in np.flatnonzero(~np.isfinite(totals)).tolist():
+        bad = ~np.isfinite(values[j])
+        if bad.any():
+            at = int(np.argmax(bad))
+            what = "NaN or missing" if np.isnan(values[j, at]) else "infinite"
+            raise InputError(
+                f"column {names[j]!r} is {what} in row {at} of chunk {number} (both counting from 0); drop or impute "
+                "such rows first, or drop the column."
+            )
 
 
 # --- chunks of the user's own -------------------------------------------------------------------------------------

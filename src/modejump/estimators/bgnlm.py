@@ -13,8 +13,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, Po
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import Chunks
-from modejump.features.nonlinear.expression import Feature, evaluate
-from modejump.features.nonlinear.printing import to_latex, to_sympy
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
@@ -98,7 +97,7 @@ class LawSearch(PosteriorEstimator):
         columns = np.zeros((len(design), len(laws.features)))
         for j in self.posterior_.predictor(kind).used:
             feature = laws.features[j]
-            columns[:, j] = evaluate(feature, table, laws.alphas)
+            columns[:, j] = laws.language.column(feature, table, laws.constants)
             bad = ~np.isfinite(columns[:, j])
             if bad.any():
                 raise InputError(
@@ -115,8 +114,8 @@ class LawSearch(PosteriorEstimator):
         if form == "text":
             return [feature.text for feature in laws.features]
         if form == "sympy":
-            return [to_sympy(feature, laws.alphas) for feature in laws.features]
-        return [to_latex(feature, laws.alphas, digits) for feature in laws.features]
+            return [laws.language.sympy(feature, laws.constants) for feature in laws.features]
+        return [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
 
     def _event(self) -> str:
         """What the mean of the response is the mean of."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,16 +12,16 @@ from modejump.data.coding import TableSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.estimators.options import Options, name_some
+from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.transforms import Transform
 from modejump.likelihoods import Family
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
-from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.plan import Plan
 from modejump.samplers.sample_search import SampledRows, draw_sample
 
@@ -133,24 +132,26 @@ def rows_fitted(family: Family, rows: int) -> int:
 
 def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
     names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
-    space: dict[str, Any] = {"transforms": options.transforms, "space": options.space}
-    space |= {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
+    assert options.space is not None
+    language = Nonlinear(names, options.transforms, options.space)
+    priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
         if options.algorithm == "rgmjmcmc":
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
             )
         plan = _plan(options, "mjmcmc", SEARCH_CHAINS)
-        sampled = draw_sample(table.rows, seed=options.seed, **space)
-        varying = {feature.name for feature in sampled.varying}
+        sampled = draw_sample(table.rows, language, seed=options.seed, **priors)
+        varying = {name for feature in sampled.varying for name in feature.covariates}
         _warn_constant([name for name in names if name not in varying])
         _check_transforms(options.transforms, sampled.problem.x.T, names)
         return sampled, plan
     plan = _plan(options, algorithm, SEARCH_CHAINS)
     _check_size(table)
-    problem = feature_problem(
-        table.design, table.response, names, weights=table.weights, family=options.family, offset=table.offset, **space
-    )
+    problem = problem_over(
+        table.design, table.response, language, weights=table.weights, family=options.family, offset=table.offset,
+        **priors,
+    )  # fmt: skip
     _warn_constant([name for j, name in enumerate(names) if np.ptp(table.design[:, j]) == 0.0])
     _check_transforms(options.transforms, table.design, names)
     return problem, plan

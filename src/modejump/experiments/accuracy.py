@@ -17,16 +17,15 @@ from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
 from modejump.experiments.ledger import Cell, Outcome, Rows, digest, run_key, run_seed
 from modejump.experiments.protocols import EXPERIMENTS, Planets
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.posterior import Posterior
 from modejump.priors.coefficients import GPrior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.plan import Plan
 from modejump.samplers.sample import sample
 
@@ -110,7 +109,7 @@ def selection_case(frame: pd.DataFrame | None) -> Case:
 
 
 def laws_case(
-    name: str, title: str, problem: FeatureProblem, laws: Sequence[Feature], exact: np.ndarray, data: str
+    name: str, title: str, problem: FeatureProblem, laws: Sequence[Expression], exact: np.ndarray, data: str
 ) -> Case:
     """Search among features whose exact posterior is given.
 
@@ -120,7 +119,7 @@ def laws_case(
         What to call it.
     problem : FeatureProblem
         What is searched.
-    laws : sequence of Feature
+    laws : sequence of features
         The laws.
     exact : ndarray of shape (laws,)
         Their probabilities.
@@ -133,7 +132,7 @@ def laws_case(
     def estimate(algorithm: str, seconds: float, seed: np.random.SeedSequence) -> Estimate:
         found = find_laws(problem, algorithm, CHAINS[algorithm], Effort(seconds), seed)
         assert found.laws is not None
-        same = same_column(problem, wanted, found.laws.features, found.laws.alphas)
+        same = same_column(problem, wanted, found.laws.features, found.laws.constants)
         # GMJMCMC's populations follow no chain on a fixed space, so its visits estimate nothing.
         frequency = None if algorithm == "gmjmcmc" else same @ found.probability
         return Estimate(frequency, same @ found.renormalised)
@@ -159,7 +158,7 @@ def small_space_case() -> Case:
         model_prior=ComplexityPrior("exp(-1)"),
     )
     laws, exact = exact_laws(problem, everything=True)
-    title = f"small space: 3 covariates, {len(laws)} laws, models of at most {problem.space.size}"
+    title = f"small space: 3 covariates, {len(laws)} laws, models of at most {problem.size}"
     return laws_case("small-space", title, problem, laws, exact, "simulated")
 
 

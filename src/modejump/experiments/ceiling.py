@@ -9,7 +9,7 @@ import numpy as np
 
 from modejump.experiments.detection import detect
 from modejump.experiments.oracle import ExactPosterior, exact_posterior, exact_singles_and_pairs
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
 
 # All single features up to this complexity, and the pairs of so many leading ones.
@@ -18,7 +18,7 @@ COMPLEXITY, TOP = 4, 60
 MOST_IN_PAIRS = 0.1
 
 
-def exact_laws(problem: FeatureProblem, everything: bool = False) -> tuple[list[Feature], np.ndarray]:
+def exact_laws(problem: FeatureProblem, everything: bool = False) -> tuple[list[Expression], np.ndarray]:
     """Laws and their exact probabilities, most probable first.
 
     Parameters
@@ -31,25 +31,25 @@ def exact_laws(problem: FeatureProblem, everything: bool = False) -> tuple[list[
     """
     if everything:
         features = problem.language.enumerate()
-        exact = exact_posterior(problem, features, size=problem.space.size)
+        exact = exact_posterior(problem, features, size=problem.size)
     else:
         exact = exact_singles_and_pairs(problem, complexity=COMPLEXITY, top=TOP)
     return _laws(exact)
 
 
-def _laws(exact: ExactPosterior) -> tuple[list[Feature], np.ndarray]:
+def _laws(exact: ExactPosterior) -> tuple[list[Expression], np.ndarray]:
     inclusion = exact.inclusion(laws=True)
     return list(inclusion), np.array(list(inclusion.values()))
 
 
-def exact_ceiling(problem: FeatureProblem, truth: Sequence[Feature], eta: float) -> dict[str, Any] | None:
+def exact_ceiling(problem: FeatureProblem, truth: Sequence[Expression], eta: float) -> dict[str, Any] | None:
     """Power, false detections and false discovery rate of the exact posterior; None where it is not known.
 
     Parameters
     ----------
     problem : FeatureProblem
         An experiment's problem.
-    truth : sequence of Feature
+    truth : sequence of features
         The true laws.
     eta : float
         A law is detected where its probability exceeds this.

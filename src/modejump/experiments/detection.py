@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 
-from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.laws import SAME_LAW
 
@@ -18,9 +17,9 @@ LEVEL = 0.95
 
 def same_column(
     problem: FeatureProblem,
-    wanted: Sequence[Feature],
-    found: Sequence[Feature],
-    alphas: Mapping[Feature, Any] | None = None,
+    wanted: Sequence[Expression],
+    found: Sequence[Expression],
+    constants: Mapping[Expression, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Which of the features found are the wanted ones: their columns agree up to sign, scale and level.
 
@@ -28,21 +27,22 @@ def same_column(
     ----------
     problem : FeatureProblem
         The data.
-    wanted, found : sequence of Feature
+    wanted, found : sequence of features
         Features to look for, and those to look at.
-    alphas : mapping, optional
-        Coefficients inside projections.
+    constants : mapping, optional
+        Constants inside features.
 
     Returns
     -------
     ndarray of bool, shape (wanted, found)
     """
-    table = dict(zip(problem.names, problem.x, strict=True))
 
-    def standardised(features: Sequence[Feature]) -> np.ndarray:
-        z = np.array([evaluate(f, table, alphas) for f in features]).reshape(len(features), problem.x.shape[1])
+    def standardised(features: Sequence[Expression]) -> np.ndarray:
+        z = np.array(problem.language.columns(features, problem.table, constants or {})).reshape(
+            len(features), problem.x.shape[1]
+        )
         with np.errstate(all="ignore"):
-            if problem.basis.shape[0]:
+            if problem.intercept:
                 z = z - z.mean(axis=1, keepdims=True)
             z = z / np.abs(z).max(axis=1, keepdims=True)
             return z / np.linalg.norm(z, axis=1, keepdims=True)
@@ -79,11 +79,11 @@ class Detection:
 
 def detect(
     problem: FeatureProblem,
-    truth: Sequence[Feature],
-    laws: Sequence[Feature],
+    truth: Sequence[Expression],
+    laws: Sequence[Expression],
     probability: np.ndarray,
     eta: float,
-    alphas: Mapping[Feature, Any] | None = None,
+    constants: Mapping[Expression, np.ndarray] | None = None,
 ) -> Detection:
     """Compare a posterior with the truth.
 
@@ -91,22 +91,22 @@ def detect(
     ----------
     problem : FeatureProblem
         The data.
-    truth : sequence of Feature
+    truth : sequence of features
         The true laws.
-    laws : sequence of Feature
+    laws : sequence of features
         Laws of the posterior.
     probability : ndarray of shape (laws,)
         Their posterior probabilities.
     eta : float
         A law is detected where its probability exceeds this.
-    alphas : mapping, optional
-        Coefficients inside projections.
+    constants : mapping, optional
+        Constants inside features.
     """
     probability = np.asarray(probability, dtype=np.float64)
     # Laws without weight are neither detections nor worth a column.
     alive = np.flatnonzero(probability > 1e-6).tolist()
     found = [laws[i] for i in alive]
-    same = same_column(problem, truth, found, alphas)
+    same = same_column(problem, truth, found, constants)
     share = same @ probability[alive]
     true = tuple(f.text for f, p in zip(truth, share, strict=True) if p > eta)
     wrong = [(f.text, float(probability[i])) for j, (i, f) in enumerate(zip(alive, found)) if not same[:, j].any()]

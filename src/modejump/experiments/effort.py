@@ -121,10 +121,9 @@ def _paper_chain(
     chain = GeneticChain(problem, seed, steps=POPULATION_STEPS, patience=patience, distinct=max(distinct, 1))
     chain.run_to(populations)
     # Every feature is kept, and no new one is admitted: none is as shallow as this.
-    chain.genetic = chain.genetic._replace(keep_at=-1.0)
-    chain.declared = chain.declared._replace(max_depth=-1)
+    chain.replace(genetic=chain.arrays.genetic._replace(keep_at=-1.0), space=chain.arrays.space._replace(max_depth=-1))
     for _ in range(MOST_STRETCH * populations):
-        if chain.archive.scalars["distinct"] >= distinct:
+        if chain.arrays.archive.scalars["distinct"] >= distinct:
             break
-        chain.run(1)
+        chain.run_to(chain.populations + 1)
     return chain

@@ -15,8 +15,7 @@ from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.coefficients import CoefPrior, Jeffreys, KnownVariance
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 
 PROTOCOLS = ("text", "script")
 SPELLINGS = ("canonical", "trees")

@@ -105,7 +105,7 @@ class Trial:
         found = find_laws(self.problem, algorithm, threads, self.effort, seed, Sampler.resolve(self.sampler))
         seconds = time.perf_counter() - started
         assert found.laws is not None
-        seen = detect(self.problem, truth, found.laws.features, found.probability, eta, found.laws.alphas)
+        seen = detect(self.problem, truth, found.laws.features, found.probability, eta, found.laws.constants)
         return {
             "seconds": seconds,
             "true": list(seen.true),

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from modejump.core.compilation import generic
+from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 
 
@@ -62,11 +63,28 @@ def edited(space, table, f, node, operator, choice):
     """Result of an edit of a node of f, -1 where it is void."""
 
 
+_LANGUAGES: dict[str, type[Language]] = {}
+
+
+def stored_language(language: Language) -> dict[str, Any]:
+    """A language as JSON holds it."""
+    return {"name": language.name, **language.to_dict()}
+
+
+def language_from_dict(stored: Mapping[str, Any]) -> Language:
+    """The language that `stored_language` wrote down."""
+    if stored["name"] not in _LANGUAGES:
+        raise InputError(f"unknown language of features {stored['name']!r}; import the package that defines it.")
+    return _LANGUAGES[stored["name"]].from_dict(stored)
+
+
 class Language(ABC):
     """One kind of expressions over covariates.
 
     Attributes
     ----------
+    name : str
+        What saved runs call the language. A subclass that has one is known from then on.
     names : tuple of str
         The covariates.
     operators : tuple of str
@@ -76,9 +94,14 @@ class Language(ABC):
         population) among its attributes.
     """
 
+    name: ClassVar[str]
     names: tuple[str, ...]
     operators: tuple[str, ...]
     limits: Any
+
+    def __init_subclass__(cls) -> None:
+        if "name" in cls.__dict__:
+            _LANGUAGES[cls.name] = cls
 
     @property
     def fits_constants(self) -> bool:
@@ -131,6 +154,15 @@ class Language(ABC):
     ) -> np.ndarray:
         """Column of a feature in plain NumPy, NaN where it is not defined."""
 
+    def columns(
+        self,
+        features: Sequence[Expression],
+        table: Mapping[str, np.ndarray],
+        constants: Mapping[Expression, np.ndarray],
+    ) -> list[np.ndarray]:
+        """Columns of some features in plain NumPy."""
+        return [self.column(f, table, constants) for f in features]
+
     def constants(
         self,
         features: Iterable[Expression],
@@ -147,8 +179,21 @@ class Language(ABC):
         """All features of the space, or those up to a complexity."""
 
     @abstractmethod
-    def identity(self) -> Any:
-        """What the space is, made of what JSON holds: two problems with the same one have the same features."""
+    def to_dict(self) -> dict[str, Any]:
+        """What the space is, as JSON holds it: two languages with the same dictionary have the same features."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Language:
+        """The language of a dictionary."""
+
+    def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as LaTeX, its constants with so many significant digits."""
+        raise InputError(f"features of the language {self.name!r} have no LaTeX form; ask for text.")
+
+    def sympy(self, feature: Expression, constants: Mapping[Expression, np.ndarray]) -> Any:
+        """A feature as an expression of SymPy."""
+        raise InputError(f"features of the language {self.name!r} have no SymPy form; ask for text.")
 
     def covariate(self, name: str) -> Expression:
         """The feature of a column."""

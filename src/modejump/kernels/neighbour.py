@@ -135,18 +135,12 @@ def gathered_likelihood(glm, data, st, work, k):
 
 
 @implements(gathered_likelihood, Glm)
-def _fitted_likelihood(glm, data, st, work, k):
+@implements(gathered_likelihood, CustomRows)
+def _from_rows(glm, data, st, work, k):
     if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
         return NEG_INF
     if work.glm.may_ask and k * len(glm.y) >= LONG:
         return _asked_likelihood(st, work, k)
-    return log_marginal_of_columns(glm, work.glm, work.sorted_cols, k, data.coef_prior, data.n)
-
-
-@implements(gathered_likelihood, CustomRows)
-def _custom_likelihood(glm, data, st, work, k):
-    if factorise(data.rank, data.corr, work.sorted_cols, k, work.chol, work.solved) < -0.5:
-        return NEG_INF
     return log_marginal_of_columns(glm, work.glm, work.sorted_cols, k, data.coef_prior, data.n)
 
 
@@ -186,12 +180,10 @@ def neighbour_likelihood(glm, data, st, work, flips, m, leaving):
     """log p(y|M') of a neighbour; the set representations are the neighbour's already, the inverse is not."""
 
 
+@implements(neighbour_likelihood, Glm)
+@implements(neighbour_likelihood, CustomRows)
 def _canonical(glm, data, st, work, flips, m, leaving):
     return _canonical_likelihood(data, st, work)
-
-
-implements(neighbour_likelihood, Glm)(_canonical)
-implements(neighbour_likelihood, CustomRows)(_canonical)
 
 
 @implements(neighbour_likelihood, Conjugate)

@@ -75,12 +75,10 @@ def surrogate_gain(glm, data, st, work, flips, m, total):
     """
 
 
+@implements(surrogate_gain, Conjugate)
+@implements(surrogate_gain, CustomRows)
 def _no_surrogate(glm, data, st, work, flips, m, total):
     return 0.0
-
-
-implements(surrogate_gain, Conjugate)(_no_surrogate)
-implements(surrogate_gain, CustomRows)(_no_surrogate)
 
 
 @implements(surrogate_gain, Glm)

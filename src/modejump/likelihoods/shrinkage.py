@@ -40,7 +40,7 @@ def posterior_g(
     Returns
     -------
     g, weight : float64 arrays
-        Increasing values, and weights that sum to one. One value where g is given or estimated; an infinite one where
+        Ascending values, and weights that sum to one. One value where g is given or estimated; an infinite one where
         nothing is shrunk, and for the base model (k = 0), which has nothing to shrink.
     """
     nu = n - base

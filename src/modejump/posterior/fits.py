@@ -241,12 +241,6 @@ def invert_root(gram, corr, cols, coef, root):
             coef[j] += root[j, i] * t
 
 
-def invert_root_plain(gram: np.ndarray, corr: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Plain twin of :func:`invert_root`: coefficients and root."""
-    root = np.linalg.inv(np.linalg.cholesky(gram[np.ix_(cols, cols)])).T
-    return root @ (root.T @ corr[cols]), root
-
-
 def fit_model(problem: Problem, columns: np.ndarray) -> Fit:
     """Standardised coefficients of a model of full rank, by its columns, and the root of its inverse Gram matrix."""
     _check_known(problem, columns)

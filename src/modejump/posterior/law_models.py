@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.features.nonlinear.expression import Feature, evaluate
-from modejump.features.nonlinear.projections import with_projections
+from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.problem.problem import Problem
 
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
 
 
-def marginal_of_laws(posterior: Posterior, features: Sequence[str | Feature]) -> float:
+def marginal_of_laws(posterior: Posterior, features: Sequence[str | Expression]) -> float:
     """``log p(y|M) - log p(y|base)`` of a model of features, whether the search found them or not."""
     laws, searched = posterior.result.laws, posterior.searched
     assert laws is not None
-    names = None if searched is None else searched.names
-    parsed = [Feature.parse(f.text if isinstance(f, Feature) else f, names) for f in features]
+    parsed = [f if isinstance(f, Expression) else laws.language.parse(f) for f in features]
     law_of = {alias: law for law, aliases in laws.aliases.items() for alias in aliases}
     wanted = sorted({law_of.get(feature, feature) for feature in parsed})
     missing = [f.text for f in wanted if f not in laws.features]
@@ -42,15 +40,13 @@ def marginal_of_laws(posterior: Posterior, features: Sequence[str | Feature]) ->
     return _evaluated(posterior, wanted)
 
 
-def _evaluated(posterior: Posterior, features: Sequence[Feature]) -> float:
+def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
     """The same from the rows."""
     searched, laws = posterior.searched, posterior.result.laws
     assert searched is not None and laws is not None
-    table = dict(zip(searched.names, searched.x, strict=True))
-    alphas = with_projections(
-        features, table, searched.y, searched.root_weight**2, known=laws.alphas, kind=searched.space.alphas
-    )
-    columns = np.column_stack([evaluate(feature, table, alphas) for feature in features])
+    language, table = searched.language, searched.table
+    constants = language.constants(features, table, searched.y, searched.root_weight**2, laws.constants)
+    columns = np.column_stack(language.columns(features, table, constants))
     bad = ~np.isfinite(columns).all(axis=0)
     if bad.any():
         raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")

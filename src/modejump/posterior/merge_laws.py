@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.posterior.fits import KeptModels
 from modejump.posterior.merge import AGREEMENT, chosen_models
 from modejump.posterior.posterior import Posterior
@@ -34,16 +34,16 @@ def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
     features = sorted(set(law_of.values()))
     problem = _united_problem(posteriors, features)
     spelled = _united_spellings(posteriors)
-    spellings: dict[Feature, set[Feature]] = {law: set() for law in features}
+    spellings: dict[Expression, set[Expression]] = {law: set() for law in features}
     for feature, law in law_of.items():
         if feature is not law:
             spellings[law].add(feature)
-    alphas: dict[Feature, np.ndarray] = {}
+    constants: dict[Expression, np.ndarray] = {}
     for part in reversed(parts):
-        alphas |= part.alphas
+        constants |= part.constants
     aliases = {law: tuple(sorted(others)) for law, others in spellings.items()}
     known = {model: value for model, value in spelled.items() if any(aliases[law_of[f]] for f in model)}
-    laws = Laws(tuple(features), aliases, alphas, problem, known)
+    laws = Laws(tuple(features), aliases, constants, problem, parts[0].language, known)
     values = _united_values(spelled, law_of)
     return [_lifted(posterior, laws, law_of, values) for posterior in posteriors]
 
@@ -53,9 +53,9 @@ def _laws_of(posterior: Posterior) -> Laws:
     return posterior.result.laws
 
 
-def _united_laws(parts: Sequence[Laws]) -> dict[Feature, Feature]:
+def _united_laws(parts: Sequence[Laws]) -> dict[Expression, Expression]:
     """For each feature that some run knows the one that stands for its law: the simplest of all its spellings."""
-    group: dict[Feature, set[Feature]] = {}
+    group: dict[Expression, set[Expression]] = {}
     for laws in parts:
         for law in laws.features:
             joined = {law, *laws.aliases.get(law, ())}
@@ -67,9 +67,9 @@ def _united_laws(parts: Sequence[Laws]) -> dict[Feature, Feature]:
     return {f: min(heads & some, key=lambda g: (g.complexity, g.text)) for f, some in group.items()}
 
 
-def _united_spellings(posteriors: Sequence[Posterior]) -> dict[frozenset[Feature], float]:
+def _united_spellings(posteriors: Sequence[Posterior]) -> dict[frozenset[Expression], float]:
     """Log posterior of each model, by the features as some run met them."""
-    spelled: dict[frozenset[Feature], float] = {}
+    spelled: dict[frozenset[Expression], float] = {}
     for posterior in posteriors:
         laws, models = _laws_of(posterior), posterior.result.models
         plain = {
@@ -89,17 +89,17 @@ def _united_spellings(posteriors: Sequence[Posterior]) -> dict[frozenset[Feature
 
 
 def _united_values(
-    spelled: Mapping[frozenset[Feature], float], law_of: Mapping[Feature, Feature]
-) -> dict[frozenset[Feature], float]:
+    spelled: Mapping[frozenset[Expression], float], law_of: Mapping[Expression, Expression]
+) -> dict[frozenset[Expression], float]:
     """Log posterior of each model over the united laws: the sum over all its spellings."""
-    values: dict[frozenset[Feature], float] = {}
+    values: dict[frozenset[Expression], float] = {}
     for model, value in spelled.items():
         key = frozenset(law_of[f] for f in model)
         values[key] = float(np.logaddexp(values[key], value)) if key in values else value
     return values
 
 
-def _united_problem(posteriors: Sequence[Posterior], laws: Sequence[Feature]) -> Problem:
+def _united_problem(posteriors: Sequence[Posterior], laws: Sequence[Expression]) -> Problem:
     """Selection among the united laws; products of laws that no run knows together are NaN."""
     p = len(laws)
     where = {law: i for i, law in enumerate(laws)}
@@ -124,8 +124,8 @@ def _united_problem(posteriors: Sequence[Posterior], laws: Sequence[Feature]) ->
 def _lifted(
     posterior: Posterior,
     laws: Laws,
-    law_of: Mapping[Feature, Feature],
-    values: Mapping[frozenset[Feature], float],
+    law_of: Mapping[Expression, Expression],
+    values: Mapping[frozenset[Expression], float],
 ) -> Posterior:
     """The posterior of one run over the united laws."""
     where = {law: i for i, law in enumerate(laws.features)}

@@ -23,7 +23,7 @@ from modejump.posterior.fits import (
     residual_shares,
     single_model,
 )
-from modejump.priors.plain import log_model_prior
+from modejump.priors.compiled import log_prior_of
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.fingerprint import fingerprints
 from modejump.samplers.diagnostics import Diagnostics, diagnose
@@ -285,7 +285,7 @@ class Posterior:
         """Log marginal likelihood of a model in the table of models, whose posterior is its product with the prior."""
         for words, value in zip(self.result.models.words, self.result.models.log_posterior, strict=True):
             if members_of(words) == members:
-                return float(value) - log_model_prior(members, self.problem.data.prior)
+                return float(value) - log_prior_of(members, self.problem.data.prior)
         return None
 
     def kept_models(self, kind: str = "bma") -> KeptModels:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.language import language_from_dict, stored_language
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.posterior.fits import KeptModels, model_columns
@@ -152,11 +152,11 @@ def _jsonable(value: Any) -> Any:
 
 def laws_to_dict(laws: Laws) -> dict[str, Any]:
     """Laws as JSON holds them; features are texts."""
-    shown = {node for f in laws.features for node in f.subfeatures() if node.kind == "projection"}
     return {
+        "language": stored_language(laws.language),
         "features": [feature.text for feature in laws.features],
         "aliases": {law.text: [a.text for a in others] for law, others in laws.aliases.items() if others},
-        "alphas": {node.text: [float(v) for v in laws.alphas[node]] for node in sorted(shown)},
+        "constants": {f.text: [float(v) for v in laws.constants[f]] for f in sorted(laws.constants)},
         # Merging adds up the spellings of all runs.
         "spelled": [[sorted(f.text for f in model), value] for model, value in laws.spelled.items()],
     }
@@ -164,13 +164,15 @@ def laws_to_dict(laws: Laws) -> dict[str, Any]:
 
 def laws_from_dict(stored: Mapping[str, Any], problem: Problem) -> Laws:
     """Laws from what ``laws_to_dict`` returned."""
-    features = tuple(map(Feature.parse, stored["features"]))
+    language = language_from_dict(stored["language"])
+    parse = language.parse
+    features = tuple(map(parse, stored["features"]))
     if tuple(feature.text for feature in features) != problem.names:
         raise TypeError("laws of another posterior")
-    aliases = {law: tuple(map(Feature.parse, stored["aliases"].get(law.text, ()))) for law in features}
-    alphas = {Feature.parse(text): np.array(values, F) for text, values in stored["alphas"].items()}
-    spelled = {frozenset(map(Feature.parse, texts)): float(value) for texts, value in stored["spelled"]}
-    return Laws(features, aliases, alphas, problem, spelled)
+    aliases = {law: tuple(map(parse, stored["aliases"].get(law.text, ()))) for law in features}
+    constants = {parse(text): np.array(values, F) for text, values in stored["constants"].items()}
+    spelled = {frozenset(map(parse, texts)): float(value) for texts, value in stored["spelled"]}
+    return Laws(features, aliases, constants, problem, language, spelled)
 
 
 def _arrays(posterior: Posterior) -> Snapshot:

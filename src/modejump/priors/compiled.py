@@ -1,6 +1,7 @@
 """Compiled model priors."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,17 +60,7 @@ def is_admissible(member, size, prior):
 
 @entry
 def log_model_prior(member, size, prior):
-    """Log prior of a model; -inf where it is not admissible.
-
-    Parameters
-    ----------
-    member : uint8[K]
-        1 for the terms of the model, 0 for the others.
-    size : int
-        Number of terms of the model.
-    prior : ModelPriorArrays
-        From ``prior.compile(...).arrays``.
-    """
+    """Log prior of a model of so many terms, 1 in ``member`` and 0 for the others; -inf where it is not admissible."""
     if not is_admissible(member, size, prior):
         return -math.inf
     total = prior.log_size[size]
@@ -77,3 +68,10 @@ def log_model_prior(member, size, prior):
         if member[j]:
             total += prior.log_weight[j]
     return total
+
+
+def log_prior_of(terms: Sequence[int], prior: ModelPriorArrays) -> float:
+    """Log prior of a model given by its terms."""
+    member = np.zeros(len(prior.log_weight), np.uint8)
+    member[list(terms)] = 1
+    return float(log_model_prior(member, len(terms), prior))

@@ -18,6 +18,7 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.data.digest import Digest
+from modejump.features.language import stored_language
 from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
@@ -59,8 +60,7 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
         "prior": [problem.coef_prior.to_dict(), problem.model_prior.to_dict()],
     }
     if isinstance(problem, FeatureProblem):
-        space, names = dataclasses.asdict(problem.space), [t.name for t in problem.transforms]
-        parts["space"] = [list(problem.names), space, names, problem.basis.shape[0] > 0]
+        parts["space"] = [list(problem.names), stored_language(problem.language), problem.intercept]
         data = _feature_digest(problem)
     else:
         prior = problem.data.prior

@@ -8,14 +8,14 @@ factor stands in for the rows when such fits are refined.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
-from modejump.data.moments import Lines, MakeColumns, Moments, MomentsOf, OverviewOf, TriangleOf
+from modejump.data.moments import MakeColumns, Moments, moments_of, overview_of, take_lines, triangle_of
 from modejump.data.sources import Rows
 from modejump.problem.design import BASE_TOLERANCE, REFINE_BELOW, Columns, Layout
 from modejump.problem.problem import Problem
@@ -27,22 +27,11 @@ MAYBE_PERFECT = 2.0 * REFINE_BELOW
 _NO_DIRECTION = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class WithoutBase:
+def without_base(values: np.ndarray, columns: MakeColumns, slopes: np.ndarray) -> np.ndarray:
     """Columns less their part in the terms that are always in: the last ``len(slopes)`` columns before the response."""
-
-    columns: MakeColumns
-    slopes: np.ndarray  # (fixed, candidates + 1)
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Make the columns and project."""
-        made = self.columns(values)
-        fixed = len(self.slopes)
-        if not fixed:
-            return made
-        candidates = len(made) - fixed - 1
-        kept = np.vstack([made[:candidates], made[-1:]])
-        return kept - self.slopes.T @ made[candidates:-1]
+    made = columns(values)
+    candidates = len(made) - len(slopes) - 1
+    return np.vstack([made[:candidates], made[-1:]]) - slopes.T @ made[candidates:-1]
 
 
 class _Base(NamedTuple):
@@ -75,10 +64,10 @@ def problem_from_rows(
     """
     layout = Layout.of(terms, always_in)
     order = np.concatenate([layout.order, np.array([*layout.fixed, len(rows.covariates)], np.int64)])
-    found = rows.reduce(OverviewOf(order))
+    found = rows.reduce(partial(overview_of, order=order))
     check_response(found.moments)
-    return problem_over(
-        rows, Lines(order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
+    return problem_of_products(
+        rows, partial(take_lines, order=order), found.moments, layout, coef_prior=coef_prior, model_prior=model_prior,
         digest=found.digest.text,
     )  # fmt: skip
 
@@ -102,7 +91,7 @@ def lengths(moments: Moments) -> np.ndarray:
         return np.where(varies, np.sqrt(np.where(varies, squares, 0.0)), 0.0)
 
 
-def problem_over(
+def problem_of_products(
     rows: Rows,
     columns: MakeColumns,
     moments: Moments,
@@ -136,10 +125,10 @@ def problem_over(
     candidates = len(layout.order)
     outside = np.append(np.arange(candidates), len(moments.mean) - 1)
     whole = np.sqrt(np.diag(moments.cross) + moments.n * moments.mean**2)[outside]
-    project = WithoutBase(columns, base.slopes)
     if len(base.slopes):
         # The columns of the second pass are the candidates and the response, less their part in the base.
-        moments = rows.reduce(MomentsOf(project), covariates)
+        columns = partial(without_base, columns=columns, slopes=base.slopes)
+        moments = rows.reduce(partial(moments_of, columns=columns), covariates)
     length = np.sqrt(np.diag(moments.cross))
     scale = np.where(length > BASE_TOLERANCE * whole, length, 0.0)
     if length[-1] <= 1e-12 * whole[-1]:
@@ -149,7 +138,8 @@ def problem_over(
     kept = _columns(base, loading[:, :-1], scale[:-1])
     if least_resid(gram, corr) < MAYBE_PERFECT:
         unit = np.where(scale > 0.0, scale, np.inf)
-        kept = _with_factor(kept, rows.reduce(TriangleOf(project, moments.mean, unit), covariates).factor)
+        found = rows.reduce(partial(triangle_of, columns=columns, mean=moments.mean, scale=unit), covariates)
+        kept = _with_factor(kept, found.factor)
     return Problem.from_products(
         layout, kept, gram, corr, n=moments.n, rows=moments.rows, base_rss=float(length[-1] ** 2),
         base_coef=loading[:, -1].copy(), coef_prior=coef_prior, model_prior=model_prior, digest=digest,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from modejump.core.compilation import compiling
 from modejump.core.progress import Log, Report, reporter
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.executors import Executor
@@ -29,6 +30,11 @@ class Context:
     progress: Report | None = None
     executor: Executor = field(default_factory=Executor)
     checkpoint: NoCheckpoint = field(default_factory=NoCheckpoint)
+
+    def compiling(self) -> AbstractContextManager[None]:
+        """Around the compilation of what a run needs, before any clock runs."""
+        tell = self.progress
+        return compiling(None if tell is None else lambda: tell(0.0, 1.0, "compiling, once for this machine"))
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Aside(Protocol):
 
     done: bool
 
-    def go_on(self) -> None:
+    def continue_(self) -> None:
         """The next piece."""
 
     def finish(self) -> object:
@@ -86,7 +86,7 @@ class Executor:
         """Prepare for the chains of a problem."""
         self.problem = problem
 
-    def prime(self, work: Callable[..., object], *args: Any) -> None:
+    def compile(self, work: Callable[..., object], *args: Any) -> None:
         """Compile in remote workers, before any clock runs, what ``work(problem, *args)`` has compiled here."""
 
     def run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
@@ -127,7 +127,7 @@ class Executor:
 
         def share(thread: int) -> None:
             while thread == 0 and aside is not None and not (aside.done or stopped.is_set()) and max(left) > 0:
-                aside.go_on()
+                aside.continue_()
             while not stopped.is_set():
                 with lock:
                     ready = [i for i in sorted(free) if left[i] > 0]

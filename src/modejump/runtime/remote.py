@@ -30,7 +30,6 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.core.threads import ThreadPool
 from modejump.data.rows import as_if_writable
-from modejump.features.nonlinear.transforms import FIRST_USER_CODE, transforms
 from modejump.likelihoods.family import Family, Table
 from modejump.priors.models import UniformPrior
 from modejump.problem.feature_problem import FeatureProblem
@@ -102,11 +101,7 @@ def unpack(packed: np.ndarray) -> Any:
         start = end + -end % _ALIGNED
         end = start + size
         parts.append(view[start:end])
-    problem = _with_addresses(pickle.loads(head, buffers=parts))
-    for transform in getattr(problem, "transforms", ()):
-        if transform.code >= FIRST_USER_CODE:
-            transforms.adopt(transform)
-    return problem
+    return _with_addresses(pickle.loads(head, buffers=parts))
 
 
 def _with_addresses(problem: Any) -> Any:
@@ -119,7 +114,7 @@ def _with_addresses(problem: Any) -> Any:
         p = len(problem.names)
         table = Table(
             problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
-            UniformPrior().compile(p).arrays, projections=problem.space.projection > 0.0,
+            UniformPrior().compile(p).arrays, fits_constants=problem.language.fits_constants,
         )  # fmt: skip
         bound, made = family.connect(table)
         rows = rows._replace(address=made.address, report=made.report)
@@ -260,7 +255,7 @@ class RemoteExecutor(Executor):
         # Where a single worker is left, joblib works in this process.
         _known[self.key] = problem, {}
 
-    def prime(self, work: Callable[..., object], *args: Any) -> None:
+    def compile(self, work: Callable[..., object], *args: Any) -> None:
         """Compile in every worker, before any clock runs, what ``work(problem, *args)`` has compiled here."""
         for _ in self.run(work, [args] * self.workers):
             pass

@@ -48,8 +48,9 @@ def enumerate_models(problem: Problem, plan: Plan, context: Context) -> Result:
     sums = _Sums(1 << split, k, min(plan.top, 2 ** min(k, 40)))
     if isinstance(problem.family, BatchLikelihood):
         problem.family.score_all(workers=pool.count)
-    # Compile first, so that no clock counts it: no model is as small as this.
-    _visit(data, 0, 0, -1, new_tally(k, 1))
+    with context.compiling():
+        # No model is as small as this.
+        _visit(data, 0, 0, -1, new_tally(k, 1))
     begun = checkpoint.begin("enumerate")
     if checkpoint.state is not None:
         sums.restore(checkpoint)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.features.expression import Expression
+from modejump.features.language import Language
 from modejump.priors.models import WeightedPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.result import ModelTable
+from modejump.samplers.warmup.library import Collected, best_first
 
 MOST_MODELS = 5_000
 MOST_FEATURES = 256
@@ -31,49 +32,39 @@ class Laws:
 
     Attributes
     ----------
-    features : tuple of Feature
+    features : tuple of features
         One feature for each law: the simplest of its spellings.
-    aliases : mapping of Feature to tuple of Feature
+    aliases : mapping of a feature to a tuple of features
         Other features met with the same column up to sign and scale.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
+    constants : mapping of a feature to ndarray
+        Constants that are fitted inside features.
     problem : Problem
         Selection among the laws: their columns, with the prior weights of their features.
-    spelled : mapping of frozenset of Feature to float
+    language : Language
+        The language of the features.
+    spelled : mapping of a set of features to float
         Log posterior of each model with a law that was met in several spellings, by the features as they were met:
         the result's table of models has the sums over the spellings.
     """
 
-    features: tuple[Feature, ...]
-    aliases: Mapping[Feature, tuple[Feature, ...]]
-    alphas: Mapping[Feature, np.ndarray]
+    features: tuple[Expression, ...]
+    aliases: Mapping[Expression, tuple[Expression, ...]]
+    constants: Mapping[Expression, np.ndarray]
     problem: Problem
-    spelled: Mapping[frozenset[Feature], float] = field(default_factory=dict)
+    language: Language
+    spelled: Mapping[frozenset[Expression], float] = field(default_factory=dict)
 
 
-Collected = dict[frozenset[Feature], float]
 # Models drawn from the posterior: log posterior, and how often.
-Drawn = dict[frozenset[Feature], tuple[float, int]]
+Drawn = dict[frozenset[Expression], tuple[float, int]]
 
 
-def best_first(collected: Collected) -> list[tuple[frozenset[Feature], float]]:
-    """Models with their log posterior, best first; equals by the texts of their features."""
-    ordered: list[tuple[frozenset[Feature], float]] = []
-    # Few are equal: the texts of the others need not be sorted.
-    for _, equals in itertools.groupby(sorted(collected.items(), key=lambda item: -item[1]), lambda item: item[1]):
-        some = list(equals)
-        if len(some) > 1:
-            some.sort(key=lambda item: sorted(f.text for f in item[0]))
-        ordered += some
-    return ordered
-
-
-def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Feature], float]]:
+def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list[tuple[frozenset[Expression], float]]:
     """The best models, and those drawn, as many as their features' columns leave room for."""
     room = max(16, COLUMN_BYTES // (8 * rows))
     most = int(min(MOST_FEATURES, room))
-    chosen: list[tuple[frozenset[Feature], float]] = []
-    used: set[Feature] = set()
+    chosen: list[tuple[frozenset[Expression], float]] = []
+    used: set[Expression] = set()
     ordered = best_first(collected)
     for model, value in ordered[:MOST_MODELS]:
         if value < ordered[0][1] - SPAN:
@@ -90,16 +81,18 @@ def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list
     return chosen
 
 
-def same_laws(features: Sequence[Feature], columns: np.ndarray, intercept: bool = True) -> dict[Feature, Feature]:
+def same_laws(
+    features: Sequence[Expression], columns: np.ndarray, intercept: bool = True
+) -> dict[Expression, Expression]:
     """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
     z = columns - columns.mean(axis=0) if intercept else columns
     z = z / np.linalg.norm(z, axis=0)
     return same_by_products(features, z.T @ z)
 
 
-def same_by_products(features: Sequence[Feature], gram: np.ndarray) -> dict[Feature, Feature]:
+def same_by_products(features: Sequence[Expression], gram: np.ndarray) -> dict[Expression, Expression]:
     """The same from the products of the columns, which have unit length."""
-    representative: dict[Feature, Feature] = {}
+    representative: dict[Expression, Expression] = {}
     order = sorted(range(len(features)), key=lambda i: (features[i].complexity, features[i].text))
     heads: list[int] = []
     for i in order:
@@ -114,21 +107,20 @@ def same_by_products(features: Sequence[Feature], gram: np.ndarray) -> dict[Feat
 
 
 def laws_of(
-    problem: FeatureProblem, features: Sequence[Feature], alphas: Mapping[Feature, np.ndarray]
-) -> tuple[np.ndarray, dict[Feature, Feature]]:
+    problem: FeatureProblem, features: Sequence[Expression], constants: Mapping[Expression, np.ndarray]
+) -> tuple[np.ndarray, dict[Expression, Expression]]:
     """Columns of features, and for each feature the one that stands for its law."""
     if not features:
         return np.empty((len(problem.y), 0)), {}
-    table = dict(zip(problem.names, problem.x, strict=True))
-    columns = np.column_stack([evaluate(f, table, alphas) for f in features])
-    return columns, same_laws(features, columns, problem.basis.shape[0] > 0)
+    columns = np.column_stack([problem.language.column(f, problem.table, constants) for f in features])
+    return columns, same_laws(features, columns, problem.intercept)
 
 
 def laws_from(
     problem: FeatureProblem,
     collected: Collected,
-    alphas: Mapping[Feature, np.ndarray],
-    counts: Mapping[frozenset[Feature], tuple[int, int]] | None = None,
+    constants: Mapping[Expression, np.ndarray],
+    counts: Mapping[frozenset[Expression], tuple[int, int]] | None = None,
     drawn: Drawn | None = None,
 ) -> tuple[Laws, ModelTable]:
     """Laws, and models over them, from collected models.
@@ -139,8 +131,8 @@ def laws_from(
         What was searched.
     collected : dict
         Log posterior of each model.
-    alphas : mapping
-        Coefficients inside projections.
+    constants : mapping
+        Constants that are fitted inside features.
     counts : mapping, optional
         Visits to each model, and the number of chains that visited it, where visits are counted.
     drawn : mapping, optional
@@ -148,10 +140,10 @@ def laws_from(
     """
     chosen = leading(collected, len(problem.y), drawn)
     features = sorted({f for model, _ in chosen for f in model})
-    columns, law_of = laws_of(problem, features, alphas)
+    columns, law_of = laws_of(problem, features, constants)
     laws = sorted(set(law_of.values()))
-    merged: dict[frozenset[Feature], float] = {}
-    visited: dict[frozenset[Feature], tuple[int, int, int]] = {}
+    merged: dict[frozenset[Expression], float] = {}
+    visited: dict[frozenset[Expression], tuple[int, int, int]] = {}
     for model, value in chosen:
         key = frozenset(law_of[f] for f in model)
         merged[key] = np.logaddexp(merged[key], value) if key in merged else value
@@ -167,20 +159,21 @@ def laws_from(
         terms={law.text: [i] for i, law in enumerate(laws)},
         weights=problem.weights,
         coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.space.size),
-        intercept=problem.basis.shape[0] > 0,
+        model_prior=WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.size),
+        intercept=problem.intercept,
         family=problem.family,
         offset=problem.offset,
     )
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
-    return Laws(tuple(laws), aliases, dict(alphas), selection, spelled), _model_table(merged, visited, laws)
+    found = Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled)
+    return found, _model_table(merged, visited, laws)
 
 
 def _model_table(
-    merged: Mapping[frozenset[Feature], float],
-    visited: Mapping[frozenset[Feature], tuple[int, int, int]],
-    laws: Sequence[Feature],
+    merged: Mapping[frozenset[Expression], float],
+    visited: Mapping[frozenset[Expression], tuple[int, int, int]],
+    laws: Sequence[Expression],
 ) -> ModelTable:
     position = {f: i for i, f in enumerate(laws)}
     words = np.zeros((len(merged), max(1, -(-len(laws) // 64))), np.uint64)

@@ -16,13 +16,13 @@ from modejump.problem.problem import Problem
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Snapshot, part_of, read_store, store_arrays, under
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains.mjmcmc_chain import MOST_CAPACITY, Runner, align_batches
+from modejump.samplers.chains.mjmcmc_chain import MOST_CAPACITY, MJMCMCChain, align_batches
 from modejump.samplers.merge import merged_stores, renormalised_inclusion
-from modejump.samplers.mixture import Mixture
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result, acceptance_of
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
-from modejump.samplers.warmup.best_first import Scouting, prime_scout
+from modejump.samplers.warmup.adaptation import adapted, first_moves
+from modejump.samplers.warmup.best_first import BestFirstSearch, compile_best_first
 from modejump.samplers.warmup.surrogate import adopt_surrogate, evaluated, worth_it
 
 # Warm-up learns the flip weights in so many rounds.
@@ -51,9 +51,9 @@ def mjmcmc(problem: Problem, plan: Plan, context: Context) -> Result:
     return _Driver(problem, plan, context).run()
 
 
-def prime_runner(problem: Problem, moves: Moves) -> None:
-    """Compile, or load from the cache, what a chain needs."""
-    Runner(problem, np.random.SeedSequence(0), 0, FIRST_BATCH).prime(moves)
+def compile_chain(problem: Problem, moves: Moves) -> None:
+    """Compile what a chain needs, so that no clock counts it."""
+    MJMCMCChain(problem, np.random.SeedSequence(0), 0, FIRST_BATCH).compile(moves)
 
 
 class _Driver:
@@ -63,24 +63,25 @@ class _Driver:
         self.problem, self.context = problem, context
         self.executor, self.checkpoint = context.executor, context.checkpoint
         self.budget = plan.budget or Budget()
-        self.mixture = plan.settings.mixture or Mixture()
+        self.settings = plan.settings
         memory, threads = self.budget.memory // (2 * plan.chains), self.executor.threads(plan.chains)
         seeds = fresh_sequence(plan.seed).spawn(plan.chains)
-        self.chains = [Runner(problem, seed, memory, FIRST_BATCH, threads) for seed in seeds]
+        self.chains = [MJMCMCChain(problem, seed, memory, FIRST_BATCH, threads) for seed in seeds]
         self.begun = self.warmed = 0.0
         self.warmup_steps = 0
         self.fits = 0.0
         # The best-first search, or the models of one that an earlier run had finished.
-        self.search: Scouting | None = None
+        self.search: BestFirstSearch | None = None
         self.resumed: ModelStore | None = None
 
     def run(self) -> Result:
-        moves, notes, finished = self.mixture.compile(self.problem), [], True
-        prime_runner(self.problem, moves)
-        prime_scout(self.problem)
+        moves, notes, finished = first_moves(self.settings, self.problem), [], True
+        with self.context.compiling():
+            compile_chain(self.problem, moves)
+            compile_best_first(self.problem)
         try:
             self.executor.open(self.problem)
-            self.executor.prime(prime_runner, moves)
+            self.executor.compile(compile_chain, moves)
             self.begun = self.warmed = self.checkpoint.begin("mjmcmc")
             moves = self._warm_up(moves)
             notes = self._sample(moves)
@@ -135,7 +136,7 @@ class _Driver:
         """The terms' shares of the steps of one round, for each chain, and the number of steps."""
 
         def warm(steps: int) -> list[np.ndarray]:
-            return self.executor.map(partial(Runner.warm_batch, moves=moves, steps=steps), self.chains)
+            return self.executor.map(partial(MJMCMCChain.warm_up, moves=moves, steps=steps), self.chains)
 
         if self.budget.seconds is None:
             steps = max(1, self.budget.warmup_steps() // WARMUP_ROUNDS)
@@ -144,24 +145,25 @@ class _Driver:
         return timed_pieces(warm, until, self.executor.pace.short)
 
     def _adapted(self, moves: Moves, learnt: np.ndarray) -> Moves:
-        return self.mixture.adapt(moves, learnt, np.sum([c.chain.record.tried for c in self.chains], axis=0))
+        tried = np.sum([c.chain.record.tried for c in self.chains], axis=0)
+        return adapted(self.settings, moves, learnt, tried)
 
     def _judged(self, moves: Moves, fits: float | None) -> Moves:
         """The same moves, judged by a surrogate first where that is worth its time."""
-        if moves.surrogate[0] > 0.0 or not worth_it(self.problem, self.mixture.surrogate, fits):
+        if moves.surrogate[0] > 0.0 or not worth_it(self.problem, self.settings.surrogate, fits):
             return moves
         return adopt_surrogate(self.problem, self.found, self.chains, moves)
 
     # --- best-first search --------------------------------------------------------------------------------------
 
-    def _new_search(self) -> Scouting:
-        return Scouting(self.problem, self.budget, len(self.chains), self.executor.pool.count, self.begun)
+    def _new_search(self) -> BestFirstSearch:
+        return BestFirstSearch(self.problem, self.budget, len(self.chains), self.executor.pool.count, self.begun)
 
     def _search(self) -> ModelStore:
         """The models that warm-up learns from."""
         self.search = search = self._new_search()
         # It may continue while the chains sample where nobody asks for its best model, or for its time.
-        may_wait = self.problem.family.conjugate and not self.mixture.surrogate and self.budget.seconds is None
+        may_wait = self.problem.family.conjugate and not self.settings.surrogate and self.budget.seconds is None
         if self.checkpoint.phase == _SEARCH:
             search.restore(part_of(self.checkpoint.arrays, _SEARCH))
         elif may_wait:
@@ -183,7 +185,7 @@ class _Driver:
 
     def _sample(self, moves: Moves) -> list[str]:
         def run(count: int) -> None:
-            self.executor.repeat(partial(Runner.run_batches, moves=moves), self.chains, count, self.search)
+            self.executor.repeat(partial(MJMCMCChain.run_batches, moves=moves), self.chains, count, self.search)
 
         def keep() -> None:
             state = {"phase": "sampling", "target": schedule.target}

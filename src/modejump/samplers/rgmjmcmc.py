@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from modejump.core.random import fresh_sequence
-from modejump.features.nonlinear.expression import Feature
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
@@ -22,17 +21,29 @@ from modejump.samplers.chains.feature_snapshots import collected_arrays, read_co
 from modejump.samplers.chains.mjmcmc_chain import align_batches
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.law_estimates import batch_means, result_of_chains
-from modejump.samplers.laws import Collected, laws_of
+from modejump.samplers.laws import laws_of
 from modejump.samplers.plan import Plan
-from modejump.samplers.populations import RECALLED, Library, Populations
 from modejump.samplers.result import Result
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
-from modejump.samplers.warmup.library import EVALUATIONS, MOST_FEATURES, best_models, build_library, log_importance
-from modejump.samplers.warmup.score_search import ascend, can_ascend, prime_ascent
-from modejump.samplers.warmup.search import Finished, Search, in_words, prime_search
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.library import (
+    EVALUATIONS,
+    MOST_FEATURES,
+    Collected,
+    Library,
+    Model,
+    best_first,
+    best_models,
+    build_library,
+    log_importance,
+)
+from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
+from modejump.samplers.warmup.search import Finished, Search, compile_search, in_words
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
+# Sampling steps of each chain where nothing else is asked and every step is a move between populations.
+MOVES = 2_000
 # Shares of a budget in seconds: the search, and the rounds in which the chains learn.
 SEARCH_SHARE = 0.25
 LEARN_SHARE = 0.1
@@ -78,14 +89,14 @@ def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
     return _Driver(problem, plan, context).run()
 
 
-def prime(problem: FeatureProblem, settings: Populations) -> None:
-    """Compile, or load from the cache, everything that a run needs, before any clock runs."""
-    prime_search(problem)
-    if can_ascend(problem):
-        prime_ascent(problem)
+def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
+    """Compile everything that a run needs, so that no clock counts it."""
+    compile_search(problem)
+    if can_score(problem) and settings.library:
+        compile_score_search(problem)
     # With hardly any edits: the compiler asks for no more, and where models are fitted they take seconds.
     library = build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
-    trial = ReversibleChain(problem, library, np.random.SeedSequence(0), settings, 1 << 16)
+    trial = ReversibleChain(problem, *library, np.random.SeedSequence(0), settings, 1 << 16)
     trial.advance(1)
     trial.close()
 
@@ -96,7 +107,9 @@ class _Driver:
     def __init__(self, problem: FeatureProblem, plan: Plan, context: Context) -> None:
         self.problem, self.plan, self.context = problem, plan, context
         self.executor, self.checkpoint = context.executor, context.checkpoint
-        self.budget, self.settings = plan.budget or Budget(), plan.settings.populations or Populations()
+        self.settings = plan.settings
+        only_moves = self.settings.population_steps == 0
+        self.budget = plan.budget or (Budget(steps=MOVES) if only_moves else Budget())
         search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
         self.search_seeds = search_root.spawn(plan.chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -111,20 +124,24 @@ class _Driver:
         self.counted_from: int | None = None
 
     def run(self) -> Result:
-        prime(self.problem, self.settings)
+        with self.context.compiling():
+            compile_run(self.problem, self.settings)
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         self.executor.open(self.problem)
-        self.executor.prime(prime, self.settings)
+        self.executor.compile(compile_run, self.settings)
         self.begun = self.checkpoint.begin("rgmjmcmc")
-        if self.checkpoint.phase in (None, "search"):
+        if self.checkpoint.phase not in (None, "search"):
+            self._resume()
+        elif self.settings.library:
             self._search()
             self._learn(self._freeze(), 0)
         else:
-            self._resume()
+            self._make_chains(Library((), np.zeros(0)))
+            self._begin_to_count()
         schedule, finished = self._schedule(), True
         try:
             if self.counted_from is None:
@@ -154,8 +171,8 @@ class _Driver:
     def _law_means(self) -> np.ndarray:
         """Batch means of the laws: spellings with one column are put together, fresh features among them."""
         fresh = {f for chain in self.chains for stays in chain.stays for f in stays}
-        features = sorted(fresh.union(self.chains[0].library.features))
-        _, law_of = laws_of(self.problem, features, self.chains[0].alphas_of(features))
+        features = sorted(fresh.union(self.chains[0].library))
+        _, law_of = laws_of(self.problem, features, self.chains[0].constants_of(features))
         number = {law: j for j, law in enumerate(sorted(set(law_of.values())))}
         return batch_means(self.chains, {f: number[law] for f, law in law_of.items()}, len(number))
 
@@ -180,11 +197,11 @@ class _Driver:
         """A checkpoint, where it is time for one."""
         if not self.checkpoint.due():
             return
-        library = self.chains[0].library
+        first = self.chains[0]
         flat = arrays | {
-            "library": text_array([f.text for f in library.features]),
-            "importance": library.importance,
-            "searched": np.array([outcome.counts() for outcome in self.outcomes]),
+            "library": text_array([f.text for f in first.library]),
+            "importance": first.importance,
+            "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
@@ -193,12 +210,12 @@ class _Driver:
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
-        names, space = self.problem.names, self.problem.space
-        counts = reader.array("searched", np.int64, (len(self.search_seeds), 4), (0, 1 << 62))
+        searched = len(self.search_seeds) if self.settings.library else 0
+        counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
-        self.collected = read_collected(reader.under("collected"), names, space)
+        self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
-        features = read_features(reader, "library", names, space)
+        features = read_features(reader, "library", self.problem.language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
@@ -217,7 +234,7 @@ class _Driver:
         found = dict(self._known_best)
         for chain in self.chains:
             found |= chain.best_library_model()
-        best: frozenset[Feature] = max(found, key=lambda model: found[model], default=frozenset())
+        best: Model = max(found, key=lambda model: found[model], default=frozenset())
         return in_words(best)
 
     @cached_property
@@ -230,7 +247,7 @@ class _Driver:
         steps, each = self.budget.warmup, self.plan.search_steps
         populations = DEFAULT_POPULATIONS if steps is None else max(1, -(-int(steps) // each))
         seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
-        if can_ascend(self.problem):
+        if can_score(self.problem):
             self._climb([frozenset()], CLIMB_SHARE)
         search = Search(
             self.problem,
@@ -246,17 +263,17 @@ class _Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
-        if can_ascend(self.problem):
+        if can_score(self.problem):
             bests = {m: o.collected[m] for o in self.outcomes for m in best_models(o.collected, 1)}
             self._climb(best_models(bests, CLIMBING_CHAINS), 1.0)
 
-    def _climb(self, starts: Sequence[frozenset[Feature]], share: float) -> None:
+    def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
         seconds = np.inf if self.budget.seconds is None else self.budget.seconds
         until = self.begun + share * SEARCH_SHARE * seconds
         for _ in range(CLIMBS):
             top = max(self.collected.values(), default=-np.inf)
-            ascend(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
+            score_search(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
             if not max(self.collected.values(), default=-np.inf) > top + 1e-6:
                 return
             starts = best_models(self.collected, 1)
@@ -299,7 +316,7 @@ class _Driver:
         memory = self.budget.memory // len(self.seeds)
 
         def make(seed: np.random.SeedSequence) -> ReversibleChain:
-            return ReversibleChain(self.problem, library, seed, self.settings, memory)
+            return ReversibleChain(self.problem, *library, seed, self.settings, memory)
 
         self.chains = self.executor.pool.map(make, self.seeds)
 
@@ -322,10 +339,13 @@ class _Driver:
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
         self._note_models()
         inside = set(library.features)
-        candidates = {model: value for model, value in self.collected.items() if model <= inside}
-        recalled = {model: candidates[model] for model in best_models(candidates, RECALLED)}
+        recalled = best_first({model: value for model, value in self.collected.items() if model <= inside})
         for chain in self.chains:
             chain.recall(recalled)
+        self._begin_to_count()
+
+    def _begin_to_count(self) -> None:
+        for chain in self.chains:
             chain.forget_warmup()
             chain.batch = FIRST_BATCH
         self.warmed = time.perf_counter()
@@ -334,7 +354,7 @@ class _Driver:
         """Add what the chains met to what is known."""
         for chain in self.chains:
             chain.close()
-            self.collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+            self.collected |= {model: value for model, (value, _) in chain.fresh_models.items()}
             self.collected |= chain.best_library_models(NOTED)
 
     def _round(self, i: int) -> list[np.ndarray]:

@@ -12,32 +12,32 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from modejump.core.random import fresh_sequence
-from modejump.data.moments import Moments, MomentsOf, OverviewOf
+from modejump.data.moments import Moments, moments_of, overview_of
 from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
-from modejump.features.nonlinear.expression import Feature, evaluate_all
-from modejump.features.nonlinear.space import Space
-from modejump.features.nonlinear.transforms import Transform
-from modejump.kernels.populations.reversible import settle_numbers
+from modejump.features.expression import Expression
+from modejump.features.language import Language
+from modejump.kernels.populations.feature_chain import SETTLE
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import WeightedPrior
 from modejump.problem.design import Layout
-from modejump.problem.feature_problem import FeatureProblem, FeatureTable
-from modejump.problem.products import check_response, lengths, problem_over
+from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.problem.products import check_response, lengths, problem_of_products
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.laws import Collected, Laws, same_by_products
+from modejump.samplers.chains.workspace import Workspace
+from modejump.samplers.laws import Laws, same_by_products
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import DEFAULT_POPULATIONS, SEARCH_SHARE
-from modejump.samplers.warmup.library import EDIT_FEATURES, build_library
-from modejump.samplers.warmup.search import STEPS, Finished, Search, prime_search
+from modejump.samplers.warmup.library import EDIT_FEATURES, Collected, build_library
+from modejump.samplers.warmup.search import STEPS, Finished, Search, compile_search
 
 # Rows of the sample.
 SAMPLE_ROWS = 8192
@@ -69,17 +69,20 @@ class SampledRows:
     digest: str
 
     @property
-    def varying(self) -> list[Feature]:
+    def varying(self) -> list[Expression]:
         """The covariates that vary, as features."""
         length = lengths(self.moments)[:-1]
-        return [Feature.covariate(name) for name, some in zip(self.rows.covariates, length, strict=True) if some > 0.0]
+        return [
+            self.problem.language.covariate(name)
+            for name, some in zip(self.rows.covariates, length, strict=True)
+            if some > 0.0
+        ]
 
 
 def draw_sample(
     rows: Rows,
+    language: Language,
     *,
-    transforms: Sequence[Transform],
-    space: Space,
     coef_prior: object = "g",
     model_prior: ComplexityPrior | None = None,
     seed: int = 0,
@@ -91,10 +94,8 @@ def draw_sample(
     ----------
     rows : Rows
         Where the rows come from.
-    transforms : sequence of Transform
-        G.
-    space : Space
-        Limits and operator weights.
+    language : Language
+        Which features there are.
     coef_prior, model_prior : prior objects
         Prior of the coefficients, and complexity prior of the models.
     seed : int
@@ -103,16 +104,13 @@ def draw_sample(
         Rows to draw.
     """
     k = len(rows.covariates)
-    found = rows.reduce(OverviewOf(np.arange(k + 1), sample, seed))
+    found = rows.reduce(partial(overview_of, order=np.arange(k + 1), sample=sample, seed=seed))
     check_response(found.moments)
     assert found.sample is not None
     drawn = found.sample.rows
     weights = None if rows.weight is None else drawn[-1]
     x, y, weights, _ = merge_rows(np.ascontiguousarray(drawn[:k].T), drawn[k], weights)
-    problem = feature_problem(
-        x, y, rows.covariates, transforms=transforms, space=space, coef_prior=coef_prior, model_prior=model_prior,
-        weights=weights,
-    )  # fmt: skip
+    problem = problem_over(x, y, language, coef_prior=coef_prior, model_prior=model_prior, weights=weights)
     return SampledRows(rows, problem, found.moments, found.digest.text)
 
 
@@ -131,16 +129,18 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     """
     budget = plan.budget or Budget()
     search_seed, sampling_seed = fresh_sequence(plan.seed).spawn(2)
-    _prime(sampled.problem)
+    with context.compiling():
+        _compile(sampled.problem)
     begun = time.perf_counter()
     outcomes = _searched(sampled.problem, search_seed.spawn(plan.chains), budget, _later(context, 0.0, SEARCH_SHARE))
     collected: Collected = {}
     for outcome in outcomes:
         collected |= outcome.collected
-    found = build_library(sampled.problem, collected, most=MOST_FEATURES, negligible=0.0).features
     # A covariate may be constant in the sample, and vary among all rows.
-    rare = [f for f in sampled.varying if f not in found]
-    laws = _selection(sampled, [*found, *rare[: max(MOST_FEATURES - len(found), 0)]])
+    met = set(sampled.problem.covariates())
+    rare = [f for f in sampled.varying if f not in met][: MOST_FEATURES // 4]
+    library = build_library(sampled.problem, collected, most=MOST_FEATURES - len(rare), negligible=0.0)
+    laws = _selection(sampled, [*library.features, *rare])
     spent = time.perf_counter() - begun
     rest = dataclasses.replace(plan, algorithm="mjmcmc", budget=_rest(budget, spent), seed=sampling_seed)
     result = mjmcmc(laws.problem, rest, _later(context, SEARCH_SHARE, 1.0))
@@ -155,9 +155,9 @@ def sample_search(sampled: SampledRows, plan: Plan, context: Context) -> Result:
     )
 
 
-def _prime(problem: FeatureProblem) -> None:
-    """Compile, or load from the cache, before any clock runs."""
-    prime_search(problem)
+def _compile(problem: FeatureProblem) -> None:
+    """Compile, so that no clock counts it."""
+    compile_search(problem)
     build_library(problem, {frozenset(problem.covariates()[:1]): 0.0}, most=4, limit=1)
 
 
@@ -167,7 +167,7 @@ def _searched(
     """Chains of GMJMCMC on the sample."""
     steps = DEFAULT_POPULATIONS * STEPS if budget.warmup is None else int(budget.warmup)
     context.executor.open(problem)
-    context.executor.prime(prime_search)
+    context.executor.compile(compile_search)
     outcomes = Search(
         problem,
         seeds,
@@ -197,48 +197,37 @@ def _later(context: Context, first: float, last: float) -> Context:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureColumns:
-    """From covariates and response to the columns of features and, last, the response; travels to where the rows are.
-
-    Attributes
-    ----------
-    features : tuple of Feature
-        The features.
-    names : tuple of str
-        The covariates.
-    alphas : mapping of Feature to ndarray
-        Coefficients inside projections.
-    """
-
-    features: tuple[Feature, ...]
-    names: tuple[str, ...]
-    alphas: Mapping[Feature, np.ndarray]
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Make the columns."""
-        table = dict(zip(self.names, values[:-1], strict=True))
-        return np.vstack([*evaluate_all(self.features, table, self.alphas), values[-1]])
+def feature_columns(
+    values: np.ndarray,
+    language: Language,
+    features: Sequence[Expression],
+    names: Sequence[str],
+    constants: Mapping[Expression, np.ndarray],
+) -> np.ndarray:
+    """Columns of features and, last, the response; from the covariates of these names, and the response."""
+    table = dict(zip(names, values[:-1], strict=True))
+    return np.vstack([*language.columns(features, table, constants), values[-1]])
 
 
-def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
+def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
     """The second pass: selection among the laws that the features spell."""
     rows, problem = sampled.rows, sampled.problem
-    alphas = _alphas(problem, features)
+    constants = _constants(problem, features)
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
-    moments = rows.reduce(MomentsOf(FeatureColumns(tuple(features), names, alphas)), names)
+    make = partial(feature_columns, language=problem.language, names=names, constants=constants)
+    moments = rows.reduce(partial(moments_of, columns=partial(make, features=features)), names)
     length = lengths(moments)[:-1]
     # A feature may be undefined, or constant, in rows beyond the sample.
-    alive = np.flatnonzero(length > 0.0)
-    gram = moments.cross[np.ix_(alive, alive)] / length[alive, None] / length[alive]
+    alive = np.flatnonzero(length > 0.0).tolist()
+    gram = moments.cross[np.ix_(alive, alive)] / np.outer(length[alive], length[alive])
     law_of = same_by_products([features[i] for i in alive], gram)
     laws = sorted(set(law_of.values()))
     spellings = {law: tuple(f for f in law_of if law_of[f] is law) for law in laws}
     index = np.array([*(features.index(law) for law in laws), len(features)], np.int64)
-    selection = problem_over(
+    selection = problem_of_products(
         rows,
-        FeatureColumns(tuple(laws), names, alphas),
+        partial(make, features=laws),
         moments.chosen(index),
         Layout.of({law.text: [i] for i, law in enumerate(laws)}, ()),
         coef_prior=problem.coef_prior,
@@ -247,23 +236,25 @@ def _selection(sampled: SampledRows, features: Sequence[Feature]) -> Laws:
         covariates=names,
     )
     aliases = {law: tuple(f for f in some if f is not law) for law, some in spellings.items()}
-    return Laws(tuple(laws), aliases, alphas, selection)
+    return Laws(tuple(laws), aliases, constants, selection, problem.language)
 
 
-def _law_prior(problem: FeatureProblem, n: float, spellings: Mapping[Feature, Sequence[Feature]]) -> WeightedPrior:
+def _law_prior(
+    problem: FeatureProblem, n: float, spellings: Mapping[Expression, Sequence[Expression]]
+) -> WeightedPrior:
     """Each law with the prior mass of all its spellings, given the number of all observations."""
     weigh, names = problem.model_prior.log_weights_of, len(problem.names)
     weights = [np.logaddexp.reduce(weigh(some, n, names)) for some in spellings.values()]
-    return WeightedPrior(tuple(float(w) for w in weights), problem.space.size)
+    return WeightedPrior(tuple(float(w) for w in weights), problem.size)
 
 
-def _alphas(problem: FeatureProblem, features: Sequence[Feature]) -> dict[Feature, np.ndarray]:
-    """Coefficients of the projections inside features, as the sample gives them."""
-    found: dict[Feature, np.ndarray] = {}
-    if problem.space.projection > 0.0:
-        table = FeatureTable(problem, EDIT_FEATURES)
-        pool, numbers = table.new_pool(16), table.numbers(features)
-        settle_numbers(table.arena, pool, numbers)
+def _constants(problem: FeatureProblem, features: Sequence[Expression]) -> dict[Expression, np.ndarray]:
+    """Constants inside features, as the sample gives them."""
+    found: dict[Expression, np.ndarray] = {}
+    if problem.language.fits_constants:
+        work = Workspace(problem, 1, features=EDIT_FEATURES, columns=16, models=1)
+        numbers = work.numbers(features)
+        work.work(SETTLE, numbers)
         for f in numbers:
-            table.collect_alphas(int(f), found)
+            work.collect_constants(int(f), found)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -236,10 +236,25 @@ def evaluate(
     >>> evaluate(Feature("square(1 + x)*x"), {"x": [1.0, 2.0]}, {Feature("square(1 + x)"): [1.0, 10.0]})
     array([121., 882.])
     """
-    given = _columns(feature.covariates, table)
+    return evaluate_all([feature], table, alphas)[0]
+
+
+def evaluate_all(
+    features: Sequence[Feature], table: Mapping[str, ArrayLike], alphas: Mapping[Feature, ArrayLike] | None = None
+) -> list[NDArray[np.float64]]:
+    """Return the columns of some features; what they share is computed once.
+
+    Parameters
+    ----------
+    features : sequence of Feature
+        The features.
+    table, alphas
+        As for `evaluate`.
+    """
+    given = _columns({name for feature in features for name in feature.covariates}, table)
     columns: dict[Feature, NDArray[np.float64]] = {}
     with np.errstate(all="ignore"):
-        for node in feature.subfeatures():
+        for node in (node for feature in features for node in feature.subfeatures() if node not in columns):
             parts = [columns[child] for child in node.children]
             if node.name is not None:
                 columns[node] = given[node.name]
@@ -251,7 +266,7 @@ def evaluate(
                     intercept, *slopes = coefficients(node, alphas).tolist()
                     inner = sum((a * part for a, part in zip(slopes, parts)), np.full(parts[0].shape, intercept))
                 columns[node] = transforms[node.transform](inner)
-    return columns[feature]
+    return [columns[feature] for feature in features]
 
 
 def coefficients(projection: Feature, alphas: Mapping[Feature, ArrayLike] | None) -> NDArray[np.float64]:

@@ -24,10 +24,11 @@ from modejump.features.nonlinear.operators import (
     PROJECTION,
     NonlinearSpace,
 )
+from modejump.features.nonlinear.printing import to_latex, to_sympy
 from modejump.features.nonlinear.projections import Alphas, find_alphas
 from modejump.features.nonlinear.space import ALPHAS, EDIT_WEIGHTS, NEED_TRANSFORM, Space
 from modejump.features.nonlinear.text import parse
-from modejump.features.nonlinear.transforms import Transform
+from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.features.table import COVARIATE, MAX_CHILDREN
 
 # Probabilities of the kinds of features in the grammar, and of one more factor or parent.
@@ -51,12 +52,19 @@ class Nonlinear(Language):
         Limits of the space, and weights of the operators.
     """
 
+    name = "nonlinear"
     operators = OPERATORS
 
     def __init__(self, names: Sequence[str], transforms: Sequence[Transform], limits: Space) -> None:
         self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits
         self._columns = {name: j for j, name in enumerate(self.names)}
         self._codes = {t.name: j for j, t in enumerate(self.transforms)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, the transforms that a user added become known with the language."""
+        self.__dict__.update(state)
+        for transform in self.transforms:
+            transforms.adopt(transform)
 
     @property
     def fits_constants(self) -> bool:
@@ -154,9 +162,24 @@ class Nonlinear(Language):
             return dict(known)
         return find_alphas(features, table, y, weights, known=known, kind=self.limits.alphas)  # type: ignore
 
-    def identity(self) -> Any:
+    def to_dict(self) -> dict[str, Any]:
         """What the space is."""
-        return [dataclasses.asdict(self.limits), [t.name for t in self.transforms]]
+        limits = dataclasses.asdict(self.limits)
+        return {"names": list(self.names), "transforms": [t.name for t in self.transforms], "limits": limits}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Nonlinear:
+        """The language of a dictionary; of its transforms those that are known here."""
+        known = [transforms[name] for name in stored["transforms"] if name in transforms]
+        return cls(stored["names"], known, Space(**stored["limits"]))
+
+    def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as LaTeX."""
+        return to_latex(feature, constants, digits)  # type: ignore[arg-type]
+
+    def sympy(self, feature: Expression, constants: Mapping[Expression, np.ndarray]) -> Any:
+        """A feature as an expression of SymPy."""
+        return to_sympy(feature, constants)  # type: ignore[arg-type]
 
     def enumerate(self, complexity: int | None = None) -> list[Feature]:
         """All features of the space, or those up to a complexity; by complexity and text.

@@ -291,7 +291,8 @@ def find_alphas(
     kind : {"ml", "ones", "random", "optimised"}
         How alphas are found, as in :class:`modejump.Space`.
     """
-    alphas, without = dict(known), set()
+    alphas: dict[Feature, np.ndarray] = dict(known)
+    without: set[Feature] = set()
     for feature in features:
         for node in feature.subfeatures():
             if not without.isdisjoint(node.children):

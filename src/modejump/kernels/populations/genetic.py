@@ -58,7 +58,7 @@ def _propose_feature(fc, operator):
     """A candidate of one operator, made of features of the population; -1 where it does not apply."""
     count = np.int64(0)
     if fc.population.factored > 0:
-        count = max(np.int64(2), min(fc.space.max_width, len(fc.population.feature)))
+        count = np.int64(max(2, min(fc.space.max_width, len(fc.population.feature))))
         # An operator takes as many of them as it needs.
         for i in range(count):
             fc.table.parents[i] = fc.population.feature[_draw_place(fc)]

@@ -29,7 +29,7 @@ from modejump.likelihoods.custom.own import (
     kept,
 )
 from modejump.likelihoods.family import Table
-from modejump.priors.plain import log_model_prior
+from modejump.priors.compiled import log_prior_of
 
 # A smallest eigenvalue of the Gram matrix of standardised columns below this is left for the engine to judge.
 NEARLY_SINGULAR = 1e-6
@@ -115,13 +115,7 @@ class BatchLikelihood(Own):
         return bound, CustomRows(one, one, np.zeros((0, 1)), term, np.zeros(0), address, address)
 
     def asked(self, named: Callable[[tuple[int, ...]], Model]) -> tuple[Any, int]:
-        """A C function that scores the model of the terms whose numbers it is shown, and its address.
-
-        Parameters
-        ----------
-        named : callable
-            From numbers of terms, ascending, to the model as the user's function is told it.
-        """
+        """A C function that scores the model of the terms whose numbers it is shown, and its address."""
 
         def ask(y: int, x: int, n: int, m: int, w: int, params: int, q: int) -> float:
             try:
@@ -222,7 +216,7 @@ class BatchLikelihood(Own):
                 continue
             for terms in itertools.combinations(range(len(names)), size):
                 model = self._named(terms)
-                if model in self._scored or not log_model_prior(terms, prior) > -math.inf:
+                if model in self._scored or not log_prior_of(terms, prior) > -math.inf:
                     continue
                 cols = [c for t in terms for c in range(first[t], first[t + 1])]
                 if len(cols) > table.max_cols:

@@ -184,17 +184,7 @@ class Own(Family):
     def for_features(
         self, rows: CustomRows, shape: tuple[int, int], texts: Callable[[Any], Model]
     ) -> tuple[CustomRows, Any]:
-        """The same with room for what the function is shown of features, and a C function to keep alive.
-
-        Parameters
-        ----------
-        rows : CustomRows
-            Of a problem over features.
-        shape : tuple of two ints
-            Features and rows.
-        texts : callable
-            From numbers of features to their texts.
-        """
+        """The same with room for what the function is shown of features, and a C function to keep alive."""
         return rows._replace(x=np.zeros(shape)), None
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from modejump.core.compilation import entry, generic, implements, kernel, switch
-from modejump.likelihoods.gaussian.quadrature import log_mixture_part, log_mixture_plain
+from modejump.likelihoods.gaussian.quadrature import log_mixture_part
 from modejump.likelihoods.gaussian.tables import (
     DEPTH_UNIT,
     DIRECT,
@@ -22,7 +22,7 @@ from modejump.likelihoods.gaussian.tables import (
     locate,
     power_sum,
 )
-from modejump.priors.coefficients import COEF_PRIORS, CoefPrior, CoefPriorData
+from modejump.priors.coefficients import COEF_PRIORS, CoefPriorData
 
 
 @kernel
@@ -68,19 +68,6 @@ def log_marginal(prior, n, base, k, resid):
     if n - base - k <= 0.0 or not resid > 0.0:
         return -math.inf
     return _any_form(prior.code, prior.par, n, base, k, min(resid, 1.0))
-
-
-def log_marginal_plain(prior: CoefPrior, par: np.ndarray, n: float, base: int, k: int, resid: float) -> float:
-    """Plain twin of `log_marginal`."""
-    if k == 0:
-        return 0.0
-    if n - base - k <= 0 or not resid > 0:
-        return -np.inf
-    resid = min(resid, 1.0)
-    if prior.log_bayes_factor_plain is not None:
-        return float(prior.log_bayes_factor_plain(par, n, base, k, resid))
-    form, constant = prior.mixture_form_plain(par, n, base, k)
-    return log_mixture_plain(n - base, k, resid, form) + float(constant - (n - base) / 2 * np.log(resid))
 
 
 @generic

@@ -19,7 +19,6 @@ observations.
 import math
 
 import numpy as np
-from scipy.special import logsumexp
 
 from modejump.core.compilation import entry, kernel, switch
 from modejump.priors.coefficients import COEF_PRIORS
@@ -182,15 +181,6 @@ def log_integrand_plain(t, nu, k, resid, form):
     near = np.log1p(-np.minimum(loss, 0.5))
     fit = np.where(loss < 0.5, near, np.log(resid * (1.0 + g) / (1.0 + g * resid)))
     return 0.5 * nu * fit - 0.5 * k * np.log1p(g) + alpha * t - beta * np.log1p(x) - delta / x
-
-
-def log_mixture_plain(nu, k, resid, form):
-    """Plain twin of `log_mixture`: a fine grid over the part that matters, found on a coarse one."""
-    coarse = np.arange(-160.0, 160.0, 0.02)
-    value = log_integrand_plain(coarse, nu, k, resid, form)
-    inside = coarse[value > value.max() - 45.0]
-    fine, h = np.linspace(inside[0] - 0.02, inside[-1] + 0.02, 40_001, retstep=True)
-    return float(logsumexp(log_integrand_plain(fine, nu, k, resid, form)) + np.log(h))
 
 
 @kernel

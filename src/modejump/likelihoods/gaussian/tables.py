@@ -51,17 +51,7 @@ class MixturePrior(NamedTuple):
 
 
 def tabulated(prior: CoefPrior, n: float, base: int, tss: float, max_cols: int) -> CoefPriorData | MixturePrior:
-    """A coefficient prior for compiled code; with an empty table where its marginal likelihood is an integral.
-
-    Parameters
-    ----------
-    prior : CoefPrior
-        The prior.
-    n, base, tss : float, int, float
-        Observations, columns of the base model and its residual sum of squares; the table serves no other.
-    max_cols : int
-        Largest k of interest; rows are made for k up to `MAX_ROWS`, models above go to the quadrature.
-    """
+    """A coefficient prior for compiled code; with an empty table where its marginal likelihood is an integral."""
     compiled = prior.compile(n, tss)
     if prior.log_bayes_factor is not None:
         return compiled

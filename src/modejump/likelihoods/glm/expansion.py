@@ -54,34 +54,14 @@ class Rows(NamedTuple):
 
 
 def rows_of_last_fit(glm: Glm, work: GlmWork, cols: np.ndarray) -> Rows:
-    """The rows at the end of a fit.
-
-    Parameters
-    ----------
-    glm : Glm
-        Response and columns.
-    work : GlmWork
-        Scratch space of the fit.
-    cols : ndarray of int
-        Columns of the model that was fitted.
-    """
+    """The rows at the end of a fit."""
     rows = Rows(*(np.empty(len(glm.y)) for _ in range(3)))
     _expand_rows(glm, work, cols, *rows)
     return rows
 
 
 def expand(glm: Glm, cols: np.ndarray, prior: Any, n: float) -> Expansion | None:
-    """The expansion at the fit of the model with these columns; None where that has no fit.
-
-    Parameters
-    ----------
-    glm : Glm
-        Response and columns.
-    cols : ndarray of int
-        Columns of the model.
-    prior, n
-        Coefficient prior and number of observations.
-    """
+    """The expansion at the fit of the model with these columns; None where that has no fit."""
     work = new_glm_work(glm, max(1, len(cols)))
     if not (np.isfinite(fit_columns(glm, work, cols, prior, n)) and has_estimate(work)):
         return None

@@ -77,17 +77,7 @@ _laplace = switch(_ARGUMENTS, COEF_PRIORS.cases("log_laplace"), _by_integral)
 
 @entry
 def log_laplace(prior, n, base, k, log_likelihood, log_det_base, wald):
-    """Log marginal likelihood up to a constant that all models share.
-
-    Parameters
-    ----------
-    prior : CoefPriorData
-        The coefficient prior.
-    n, base, k : float, int, int
-        Observations, columns of the base, and columns beyond it.
-    log_likelihood, log_det_base, wald : float
-        At the maximum: log likelihood, log determinant of the base's information, and Wald's statistic.
-    """
+    """Log marginal likelihood up to a constant that all models share."""
     return _laplace(prior.code, prior.par, n, base, k, log_likelihood, log_det_base, wald)
 
 

@@ -142,15 +142,7 @@ class GlmWork(NamedTuple):
 
 
 def new_glm_work(glm: Any, room: int) -> GlmWork:
-    """Scratch space for models of up to ``room`` columns; empty for a conjugate family.
-
-    Parameters
-    ----------
-    glm : Conjugate, Glm or CustomRows
-        What is fitted.
-    room : int
-        Columns beyond the base.
-    """
+    """Scratch space for models of up to ``room`` columns; empty for a conjugate family."""
     if isinstance(glm, Conjugate):
         b = p = m = block = own = bounded = 0
     else:

@@ -113,15 +113,7 @@ def _newton(work: GlmWork, parts: _Parts, prior: Any, steps: int) -> int:
 
 
 def fit_columns_by_parts(glm: Glm, work: GlmWork, cols: np.ndarray, prior: Any, n: float, threads: int = 1) -> float:
-    """The log marginal likelihood of `modejump.likelihoods.columns.fit_columns`, the rows shared by threads.
-
-    Parameters
-    ----------
-    glm, work, cols, prior, n
-        As there.
-    threads : int
-        At most so many; the value is the same for any number.
-    """
+    """The log marginal likelihood of `modejump.likelihoods.columns.fit_columns`, the rows shared by at most so many threads."""
     threads = max(1, min(threads, -(-len(glm.y) // PART)))
     pool = ThreadPoolExecutor(threads) if threads > 1 else None
     try:

@@ -100,47 +100,12 @@ def sum_on_grid(loc, scale, weight, part, low, step, start, out):
                     out[start[r] + last, q] += beyond * part[c, q] * (1.0 - share)
 
 
-def sum_on_grid_plain(
-    loc: np.ndarray,
-    scale: np.ndarray,
-    weight: np.ndarray,
-    part: np.ndarray,
-    low: np.ndarray,
-    step: np.ndarray,
-    start: np.ndarray,
-) -> np.ndarray:
-    """Plain twin of :func:`sum_on_grid`; returns what that leaves in ``out``."""
-    out = np.zeros((int(start[-1]), part.shape[1]))
-    for r in range(len(loc)):
-        index = np.arange(start[r + 1] - start[r])
-        at, width = (loc[r] - low[r]) / step[r], scale[r] / step[r]
-        z = (index[:, None] - at) / width
-        density = np.where(np.abs(z) <= REACH, np.exp(-0.5 * z * z), 0.0) / (width * np.sqrt(2.0 * np.pi))
-        below, above = (special.ndtr(-edge / width) for edge in (at + 0.5, index[-1] + 0.5 - at))
-        with np.errstate(invalid="ignore"):
-            share = np.where(below + above > EDGE, below / (below + above), 0.0)
-        beyond = np.where(below + above > EDGE, 1.0 - density.sum(axis=0), 0.0)
-        density[0] += beyond * share
-        density[-1] += beyond * (1.0 - share)
-        point = np.maximum(1.0 - np.abs(index[:, None] - np.clip(at, 0.0, index[-1])), 0.0)
-        out[start[r] : start[r + 1]] = (np.where(width < 0.999, point, density) * weight[r]) @ part
-    return out
-
-
 def grid_rule(mixture: Mixture, sharp: np.ndarray, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Rule:
     """Nodes and weights for the rows of a mixture.
 
-    One very wide component would take all nodes apart. So there are none beyond the bounds, where the function to be
-    averaged is flat; what lies there counts at the ends.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        The predictors.
-    sharp : ndarray of shape (rows,)
-        Scale on which the function to be averaged is smooth.
-    bounds : tuple of floats
-        Where the function to be averaged is flat below and above.
+    The function to be averaged is smooth on the scale ``sharp``, one number for each row. One very wide component would
+    take all nodes apart, so there are none beyond the bounds, where that function is flat; what lies there counts at
+    the ends.
     """
     loc, scale, weight, shape = mixture
     used = weight > 0.0
@@ -178,17 +143,7 @@ def _shapes(shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def count_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
-    """Smallest counts whose distribution function reaches the probability.
-
-    Parameters
-    ----------
-    family : GlmFamily
-        Distribution of a count given its log mean, which has the distribution of the rule.
-    rule : Rule
-        Nodes of all rows.
-    probability : float
-        The probability.
-    """
+    """Smallest counts whose distribution function reaches the probability."""
 
     def cdf(count: np.ndarray) -> np.ndarray:
         return rule.average(family.cdf(rule.at_nodes(count), rule.node[:, None], rule.shapes))
@@ -209,13 +164,7 @@ def count_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
 
 
 def amount_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
-    """Quantiles of amounts: Newton's method on the scale of log y, inside a bracket once there is one.
-
-    Parameters
-    ----------
-    family, rule, probability
-        As for `count_quantile`.
-    """
+    """Quantiles of amounts: Newton's method on the scale of log y, inside a bracket once there is one."""
 
     def log_response(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, density = family.log_response(rule.at_nodes(x), rule.node[:, None], rule.shapes)

@@ -100,28 +100,12 @@ def _lower(work: GlmWork, size: int) -> np.ndarray:
 
 
 def log_marginal_of(problem: Problem, columns: np.ndarray) -> float:
-    """log p(y|M) - log p(y|base) of the model with these candidate columns; minus infinity without an estimate.
-
-    Parameters
-    ----------
-    problem : Problem
-        A problem that has its data.
-    columns : ndarray of int64
-        Candidate columns, ascending.
-    """
+    """log p(y|M) - log p(y|base) of the model with these candidate columns; minus infinity without an estimate."""
     return _fitted(problem, new_glm_work(problem.data.glm, len(columns)), columns)
 
 
 def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
-    """Fit the models with these candidate columns.
-
-    Parameters
-    ----------
-    problem : Problem
-        A problem that has its data.
-    models : sequence of ndarrays of int64
-        The candidate columns of each model, ascending.
-    """
+    """Fit the models with these candidate columns."""
     data, base = problem.data, problem.data.base
     work = new_glm_work(data.glm, max((len(columns) for columns in models), default=0))
     count = len(models)
@@ -142,15 +126,7 @@ def laplace_fits(problem: Problem, models: Sequence[np.ndarray]) -> LaplaceFits:
 
 
 def picked_fits(parts: Sequence[LaplaceFits], rows: np.ndarray) -> LaplaceFits:
-    """The fits of some models of several lists, taken as one list, in the order of ``rows``.
-
-    Parameters
-    ----------
-    parts : sequence of LaplaceFits
-        The lists.
-    rows : ndarray of int
-        Numbers of models.
-    """
+    """The fits of the models of these numbers, in this order, of several lists taken as one."""
     whole = LaplaceFits(*(np.concatenate(field) for field in zip(*parts, strict=True)))
     triangle = whole.size * (whole.size + 1) // 2
     return LaplaceFits(
@@ -189,13 +165,6 @@ def unpack_fit(triangle, coef, centre, root):
             for m in range(j, i):
                 t -= triangle[row + m] * root[j, m]
             root[j, i] = t / triangle[row + i]
-
-
-def unpack_fit_plain(triangle: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Plain twin of :func:`unpack_fit`: centre and root."""
-    lower = np.zeros((len(coef), len(coef)))
-    lower[np.tril_indices(len(coef))] = triangle
-    return lower.T @ coef, np.linalg.inv(lower).T
 
 
 def unpacked_fits(fits: LaplaceFits, models: Sequence[np.ndarray]) -> Iterator[LaplaceFit]:

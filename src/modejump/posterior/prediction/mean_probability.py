@@ -55,13 +55,7 @@ class Table(NamedTuple):
 
 @cache
 def table_of(link: Link) -> Table:
-    """The table of a link.
-
-    Parameters
-    ----------
-    link : Link
-        A link with a normal distribution function beside it.
-    """
+    """The table of a link."""
     assert link.close is not None
     (middle, width), (low, high) = link.close, link.reach
     first = np.array([math.ceil(low / h) for h in STEPS], np.int64)
@@ -145,29 +139,3 @@ def mean_probabilities(loc, scale, weight, table, out):
                 continue
             total += weight[r, c] * _mean_probability(table, loc[r, c], scale[r, c])
         out[r] = min(max(total, 0.0), 1.0)
-
-
-def mean_probabilities_plain(loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, link: Link) -> np.ndarray:
-    """Plain twin of :func:`mean_probabilities`: the trapezoidal rule on the inverse link, component by component.
-
-    Parameters
-    ----------
-    loc, scale, weight : ndarray of shape (rows, components)
-        The mixtures.
-    link : Link
-        The link.
-    """
-    # The function is 0 and 1 beyond: what a normal has above counts in closed form.
-    low, high = -45.0, 45.0
-    out = np.zeros(len(loc))
-    for r, c in zip(*np.nonzero(weight > 0.0), strict=True):
-        m, s = loc[r, c], scale[r, c]
-        a, b = max(m - 12.0 * s, low), min(m + 12.0 * s, high)
-        above = special.ndtr((m - high) / s)
-        if a < b:
-            t, h = np.linspace(a, b, 4001, retstep=True)
-            density = np.exp(-0.5 * ((t - m) / s) ** 2) / (s * np.sqrt(2.0 * np.pi))
-            value = link.mean(t) * density
-            above += h * (value.sum() - 0.5 * (value[0] + value[-1]))
-        out[r] += weight[r, c] * above
-    return np.asarray(np.clip(out, 0.0, 1.0))

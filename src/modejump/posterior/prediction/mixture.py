@@ -150,20 +150,3 @@ def mixture_quantiles(loc, scale, weight, table, grid, unit, probability, out):
                 1.0 - probability[q], low, high, min(max(start, low), high), TOLERANCE * smallest,
                 loc[r], inverse_scale, share, table, grid,
             )  # fmt: skip
-
-
-def mixture_quantiles_plain(
-    loc: np.ndarray, scale: np.ndarray, weight: np.ndarray, df: np.ndarray, probability: np.ndarray
-) -> np.ndarray:
-    """Plain twin of :func:`mixture_quantiles`: bisection on exact special functions, given each component's df."""
-    out = np.empty((len(loc), len(probability)))
-    for q, p in enumerate(probability):
-        ends = loc + scale * quantile(df, float(p))
-        low = np.where(weight > 0.0, ends, np.inf).min(axis=1)
-        high = np.where(weight > 0.0, ends, -np.inf).max(axis=1)
-        for _ in range(MAX_ITERATIONS):
-            middle = 0.5 * (low + high)
-            above = (weight * upper_tail(df, (middle[:, None] - loc) / scale)).sum(axis=1) > 1.0 - p
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
-        out[:, q] = 0.5 * (low + high)
-    return out

@@ -81,6 +81,10 @@ class GeneticChain(Workspace):
         """Populations so far."""
         return int(self.arrays.genetic.scalars["populations"])
 
+    def compile(self) -> None:
+        """Compile, so that no clock counts it."""
+        self.work(EVOLVE, steps=0)
+
     def run_to(self, populations: int) -> None:
         """Search until so many populations in all; the table of features is renewed where it is full."""
         while (left := populations - self.populations) > 0:

@@ -73,7 +73,8 @@ def with_larger_store(chain: Chain, max_models: int, reserve: int) -> tuple[Chai
     store, state = chain.store, chain.state
     capacity = len(store.log_posterior)
     if capacity < max(max_models, 2 * reserve):
-        new, moved = resize(store, max(min(2 * capacity, max_models), 2 * reserve)), np.arange(store.scalars["count"])
+        new = resize(store, max(min(2 * capacity, max_models), 2 * reserve))
+        moved = np.arange(int(store.scalars["count"]))
     else:
         new, moved = store, forget(store, better_half(store, int(state.scalars["entry"])))
     if state.scalars["entry"] >= 0:

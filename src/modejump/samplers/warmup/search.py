@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
-from modejump.samplers.chains.feature_snapshots import alpha_arrays, collected_arrays, read_alphas, read_collected
+from modejump.samplers.chains.feature_snapshots import collected_arrays, constant_arrays, read_collected, read_constants
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.laws import Collected
 from modejump.samplers.schedule import brief
+from modejump.samplers.warmup.library import Collected
 
 STEPS = 300
 PATIENCE = 30
@@ -34,7 +34,7 @@ class Finished:
     """What is left of a chain when its arrays are gone."""
 
     collected: Collected
-    alphas: dict[Feature, np.ndarray]
+    constants: dict[Expression, np.ndarray]
     populations: int
     restarts: int
     steps: int
@@ -45,15 +45,15 @@ class Finished:
     def of(cls, chain: GeneticChain) -> Finished:
         """What a chain at its end leaves behind."""
         chain.collect()
-        genetic = chain.genetic.scalars
+        genetic, archive = chain.arrays.genetic, chain.arrays.archive.scalars
         return cls(
             chain.collected,
-            chain.alphas,
-            int(genetic["populations"]),
-            int(genetic["restarts"]),
-            int(genetic["populations"]) * chain.genetic.steps,
-            int(chain.archive.scalars["evaluated"]),
-            float(chain.archive.scalars["best"]),
+            chain.constants,
+            chain.populations,
+            int(genetic.scalars["restarts"]),
+            chain.populations * genetic.steps,
+            int(archive["evaluated"]),
+            float(archive["best"]),
         )
 
     def counts(self) -> np.ndarray:
@@ -64,18 +64,18 @@ class Finished:
         """All of it as plain arrays."""
         return (
             under("collected", collected_arrays(self.collected))
-            | under("alphas", alpha_arrays(self.alphas))
+            | under("constants", constant_arrays(self.constants))
             | {"counts": self.counts(), "best": np.array(self.best)}
         )
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, problem: FeatureProblem) -> Finished:
         """What a snapshot was taken of."""
-        reader, names, space = Reader(snapshot), problem.names, problem.space
-        collected = read_collected(reader.under("collected"), names, space)
-        alphas = read_alphas(reader.under("alphas"), names, space)
+        reader = Reader(snapshot)
+        collected = read_collected(reader.under("collected"), problem.language)
+        constants = read_constants(reader.under("constants"), problem.language)
         counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
-        return cls.from_counts(counts, reader.number("best"), collected, alphas)
+        return cls.from_counts(counts, reader.number("best"), collected, constants)
 
     @classmethod
     def from_counts(
@@ -83,21 +83,21 @@ class Finished:
         counts: np.ndarray,
         best: float,
         collected: Collected | None = None,
-        alphas: dict[Feature, np.ndarray] | None = None,
+        constants: dict[Expression, np.ndarray] | None = None,
     ) -> Finished:
         """A chain at its end by its numbers, and its models where somebody still asks for them."""
         populations, restarts, steps, evaluated = counts.tolist()
-        return cls(collected or {}, alphas or {}, populations, restarts, steps, evaluated, best)
+        return cls(collected or {}, constants or {}, populations, restarts, steps, evaluated, best)
 
 
-def in_words(model: Iterable[Feature]) -> str:
+def in_words(model: Iterable[Expression]) -> str:
     """A model for a line of progress."""
     return " + ".join(f.text for f in sorted(model)) or "the base model"
 
 
-def prime_search(problem: FeatureProblem) -> None:
-    """Compile, or load from the cache, before any clock runs."""
-    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).run(0)
+def compile_search(problem: FeatureProblem) -> None:
+    """Compile, so that no clock counts it."""
+    GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).compile()
 
 
 def rounds(chain: GeneticChain, populations: int, share: float | None, began: float) -> Iterator[int]:
@@ -115,7 +115,7 @@ def rounds(chain: GeneticChain, populations: int, share: float | None, began: fl
         When it began, by the clock that counts them.
     """
     # Against the clock, the first rounds are short: a population may take seconds where each model is fitted.
-    done, count = int(chain.genetic.scalars["populations"]), _ROUND if share is None else 1
+    done, count = chain.populations, _ROUND if share is None else 1
     while done < populations if share is None else done == 0 or time.perf_counter() - began < share:
         now = time.perf_counter()
         done += count if share is not None else min(count, populations - done)
@@ -184,8 +184,8 @@ def search_piece(
         if spent - before >= seconds:
             ended = False
             break
-    best, words = float(chain.archive.scalars["best"]), in_words(chain.best_model())
-    done = int(chain.genetic.scalars["populations"])
+    best, words = float(chain.arrays.archive.scalars["best"]), in_words(chain.best_model())
+    done = chain.populations
     if ended:
         return Back({}, Finished.of(chain).snapshot(), done, spent, best, words)
     return Back(under("chain", chain.snapshot()) | {"spent": np.array(spent)}, None, done, spent, best, words)
@@ -194,7 +194,7 @@ def search_piece(
 class Search:
     """One chain of populations for each seed.
 
-    The chains are independent, so a state to go on from is made of what each of them had at some moment: what the
+    The chains are independent, so a state to continue from is made of what each of them had at some moment: what the
     finished ones left, and snapshots of those that run.
 
     Parameters
@@ -325,8 +325,8 @@ class Search:
     def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
         """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
-        if chain.archive.scalars["best"] > self._best[0]:
-            self._best = (float(chain.archive.scalars["best"]), in_words(chain.best_model()))
+        if chain.arrays.archive.scalars["best"] > self._best[0]:
+            self._best = (float(chain.arrays.archive.scalars["best"]), in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
                 return True

@@ -55,7 +55,7 @@ def worth_it(problem: Problem, wanted: bool | None, fits: float | None) -> bool:
 def adopt_surrogate(
     problem: Problem, scouted: ModelStore | None, runners: Sequence[MJMCMCChain], moves: Moves, fresh: bool = True
 ) -> Moves:
-    """Moves that a surrogate judges first, expanded at the fit of the best model of the best-first search, or the base model's.
+    """Moves that a surrogate judges first, expanded at the fit of the best model found, or the base model's.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Climbs by score tests among models whose fits are dear."""
+"""Search by score tests among models where fitting is expensive."""
 
 import itertools
 
@@ -11,9 +11,9 @@ from modejump import ComplexityPrior, Space
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.transforms import transforms
 from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
+from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.gmjmcmc import feature_problem
-from modejump.samplers.warmup.score_search import _checked, _Pool, ascend, can_ascend, score_gains
+from modejump.samplers.warmup.score_search import _checked, _Pool, can_score, score_gains, score_search
 
 
 def simulated(family="binomial", rows=200, weights=False, size=3, seed=4, **options):
@@ -34,7 +34,7 @@ def simulated(family="binomial", rows=200, weights=False, size=3, seed=4, **opti
 
 
 def names_of(pool):
-    return [pool.table.feature(int(f)).text for f in pool.population.feature[: pool.count]]
+    return [pool.workspace.feature(int(f)).text for f in pool.population.feature[: pool.count]]
 
 
 def test_the_pool_holds_every_small_feature_once():
@@ -96,10 +96,10 @@ def test_a_column_that_says_nothing_new_is_left_out():
 
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 @pytest.mark.parametrize("prior", ["bic", "g", "jeffreys"])
-def test_a_climb_from_nothing_finds_the_best_model(family, prior):
+def test_a_search_from_nothing_finds_the_best_model(family, prior):
     problem = simulated(family, coef_prior=prior)
     found = {}
-    ascend(problem, found, [frozenset()])
+    score_search(problem, found, [frozenset()])
     pool = _Pool(problem, [])
     every = [m for k in range(3) for m in itertools.combinations(range(pool.count), k)]
     exact = _checked(pool, every)
@@ -115,10 +115,10 @@ def test_a_climb_from_nothing_finds_the_best_model(family, prior):
 def test_values_are_those_of_the_chains(weights):
     problem = simulated(weights=weights)
     found = {}
-    ascend(problem, found, [frozenset()])
-    discovery = gmjmcmc(problem, chains=2, budget=Budget(steps=6_000), seed=1)
-    texts = [f.text for f in discovery.laws.features]
-    table = discovery.laws.models
+    score_search(problem, found, [frozenset()])
+    found_by_chains = gmjmcmc(problem, chains=2, budget=Budget(steps=6_000), seed=1)
+    texts = [f.text for f in found_by_chains.laws.features]
+    table = found_by_chains.models
     met = dict(zip(
         [frozenset(texts[j] for j in np.flatnonzero(row)) for row in table.membership(len(texts))],
         table.log_posterior, strict=True,
@@ -130,7 +130,7 @@ def test_values_are_those_of_the_chains(weights):
         assert values[model] == pytest.approx(met[model], abs=1e-6)
 
 
-def test_a_climb_stops_when_asked_and_keeps_what_it_has():
+def test_a_search_stops_when_asked_and_keeps_what_it_has():
     problem, asked = simulated(), []
 
     def go_on():
@@ -138,14 +138,14 @@ def test_a_climb_stops_when_asked_and_keeps_what_it_has():
         return len(asked) < 3
 
     found = {}
-    ascend(problem, found, [frozenset()], go_on)
+    score_search(problem, found, [frozenset()], go_on)
     assert found
     assert max(len(model) for model in found) <= 2
 
 
-def test_who_can_climb():
-    assert can_ascend(simulated())
+def test_which_families_have_score_tests():
+    assert can_score(simulated())
     x = np.random.default_rng(0).normal(size=(30, 1))
-    assert not can_ascend(
+    assert not can_score(
         feature_problem(x, x[:, 0], ["a"], transforms=[transforms["tanh"]], space=Space(), family="gaussian")
     )
