@@ -11,9 +11,8 @@ from bench.measure import Line, Note, Series
 from modejump.experiments import simulate_planets
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers.chains.genetic_chain import GeneticChain
-from modejump.samplers.gmjmcmc import feature_problem
 from modejump.samplers.warmup.search import PATIENCE, STEPS
 
 
@@ -34,11 +33,11 @@ def planets_problem(rows: int) -> FeatureProblem:
 def population_seconds(problem: FeatureProblem, populations: int, steps: int, seed: int) -> tuple[float, float]:
     """CPU seconds of one population with so many steps, and the distinct models it evaluates."""
     chain = GeneticChain(problem, np.random.SeedSequence(seed), steps=steps, patience=PATIENCE)
-    chain.run(0)
+    chain.compile()
     begun = time.thread_time()
     chain.run_to(populations)
     spent = time.thread_time() - begun
-    return spent / populations, float(chain.archive.scalars["evaluated"]) / populations
+    return spent / populations, float(chain.arrays.archive.scalars["evaluated"]) / populations
 
 
 def lines(row: int, populations: int, repetitions: int) -> Iterator[Line | Note]:

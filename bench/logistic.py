@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.measure import Clock, Line, Missing, Note, Series, now, timed
+from bench.adapters.ours import PhaseClock, run
+from bench.measure import Line, Missing, Note, Series, timed
 from bench.problems import large
 from modejump.priors.models import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.result import Result
+from modejump.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much: repetitions, seeds, models counted, terms enumerated, steps with and without surrogate, rows of spam."""
+    """How much: repetitions, seeds, models counted, terms enumerated, steps with and without surrogate, spam's rows."""
 
     repetitions: int = 3
     seeds: int = 10
@@ -57,7 +56,7 @@ def captured(problem: Problem, log_total: float, counted: int, seed: int, warmup
     """Posterior mass of the first distinct models that a chain meets."""
     steps = counted
     while True:
-        result = mjmcmc(problem, chains=1, budget=Budget(steps=steps, warmup=warmup), seed=seed)
+        result = run("mjmcmc", problem, chains=1, budget=Budget(steps=steps, warmup=warmup), seed=seed)
         if result.n_models >= counted or steps > 100 * counted:
             break
         steps *= 2
@@ -67,20 +66,12 @@ def captured(problem: Problem, log_total: float, counted: int, seed: int, warmup
 
 def draws_a_second(problem: Problem, steps: int, seed: int, surrogate: bool) -> tuple[float, float]:
     """Effective draws for each CPU second of sampling, and the share of local moves that were accepted."""
-    marks: list[tuple[bool, Clock]] = []
-    result = mjmcmc(
-        problem,
-        chains=2,
-        budget=Budget(steps=steps),
-        seed=seed,
-        mixture=Mixture(surrogate=surrogate),
-        progress=lambda done, total, note: marks.append((note.startswith("sampling"), now())),
-    )
-    warm = max((clock.cpu for sampling, clock in marks if not sampling), default=marks[0][1].cpu)
-    return _effective(result) / (marks[-1][1].cpu - warm), _accepted(result)
+    clock, settings = PhaseClock(), Sampler(surrogate=surrogate)
+    result = run("mjmcmc", problem, progress=clock, chains=2, budget=Budget(steps=steps), seed=seed, settings=settings)
+    return _effective(result) / clock.sampling.cpu, _accepted(result)
 
 
-def _effective(result: SamplerResult) -> float:
+def _effective(result: Result) -> float:
     """Median over the terms in doubt of the effective number of draws, from batch means."""
     means = np.asarray(result.batch_means)
     p = means.mean(axis=(0, 1))
@@ -89,7 +80,7 @@ def _effective(result: SamplerResult) -> float:
     return float(np.median(result.steps * (p * (1.0 - p))[doubt] / spread))
 
 
-def _accepted(result: SamplerResult) -> float:
+def _accepted(result: Result) -> float:
     local = [counts for name, counts in result.acceptance.items() if not name.startswith("jump")]
     return sum(taken for _, taken in local) / sum(tried for tried, _ in local)
 
@@ -97,8 +88,8 @@ def _accepted(result: SamplerResult) -> float:
 def lines(row: int, size: Size) -> Iterator[Line | Note]:
     """All of it."""
     small = fourteen()
-    enumerate_models(small)
-    runs = [timed(lambda: enumerate_models(small)) for _ in range(size.repetitions)]
+    run("enumerate", small)
+    runs = [timed(lambda: run("enumerate", small)) for _ in range(size.repetitions)]
     rate = Series.of([result.n_models / clock.cpu for result, clock in runs])
     yield Line(row, "n = 223, all 2^14 models, g-prior, one thread", "models/CPU s", rate)
     try:
@@ -107,12 +98,12 @@ def lines(row: int, size: Size) -> Iterator[Line | Note]:
     except Missing as reason:
         yield Note(row, str(reason))
         return
-    result, clock = timed(lambda: enumerate_models(problem, workers=2))
+    result, clock = timed(lambda: run("enumerate", problem, 2))
     what = f"logistic20, all 2^{size.terms} models, two threads"
     yield Line(row, what, "wall s", Series.of([clock.wall]), less=True)
     yield Line(row, what, "CPU s", Series.of([clock.cpu]), less=True)
     counted = min(size.counted, result.n_models // 4)
-    for name, warmup in (("", None), (", without scout", 0)):
+    for name, warmup in (("", None), (", without warm-up", 0)):
         mass = [captured(problem, result.log_evidence, counted, seed, warmup) for seed in range(size.seeds)]
         best = Series.of([float(np.exp(result.models.log_posterior[:counted] - result.log_evidence).sum())])
         what = f"logistic20, mass of the first {counted} models{name}"

@@ -15,12 +15,14 @@ from bench.genetic import planets_problem
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines, timed
 from bench.problems import gauss
 from modejump.runtime.checkpoints import Checkpoint
-from modejump.runtime.joblib_executor import crew_for
+from modejump.runtime.context import Context
+from modejump.runtime.executors import Executor
+from modejump.runtime.remote import executor_for
 from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.budget import Budget
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import SamplerResult
-from modejump.samplers.rgmjmcmc import rgmjmcmc
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import Result
+from modejump.samplers.sample import sample
 
 # Who works on the chains, by joblib's name.
 WORKERS = {"one": "sequential", "two threads": "threading", "two processes": "loky"}
@@ -52,12 +54,12 @@ class Counted(Checkpoint):
         super().save(state, arrays)
         self.bytes = sum(array.nbytes for array in arrays.values())
 
-    def _write(self, generation: int, state: dict[str, Any], arrays: Snapshot) -> None:
-        super()._write(generation, state, arrays)
+    def _write(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
+        super()._write(state, arrays)
         self.costs.append(self._cost)
 
 
-def _same(one: SamplerResult, other: SamplerResult) -> bool:
+def _same(one: Result, other: Result) -> bool:
     assert one.batch_means is not None and other.batch_means is not None
     columns = ("words", "log_posterior", "visits", "first_seen", "chains")
     pairs = [(one.batch_means, other.batch_means), (one.renormalised, other.renormalised)]
@@ -65,36 +67,29 @@ def _same(one: SamplerResult, other: SamplerResult) -> bool:
     return all(np.array_equal(ours, theirs) for ours, theirs in pairs) and one.log_evidence == other.log_evidence
 
 
-def _samplers(size: Size) -> dict[str, tuple[Callable[..., SamplerResult], Budget]]:
-    linear, planets = gauss(size.terms).problem, planets_problem(223)
-    return {
-        f"MJMCMC, {size.terms} terms": (
-            lambda **options: mjmcmc(linear, **options),
-            Budget(steps=size.steps),
-        ),
-        "RGMJMCMC, planets": (
-            lambda **options: rgmjmcmc(planets, **options).result,
-            Budget(steps=size.reversible_steps),
-        ),
-    }
-
-
 def lines(row: int, size: Size) -> Iterator[Line | Note]:
     """Two workers against one on the same chains, and the share of the time that checkpoints take."""
-    for name, (sampler, budget) in _samplers(size).items():
-        sampler(chains=2, budget=Budget(warmup=300, steps=100))
-        yield from _worker_lines(row, name, partial(sampler, chains=size.chains, budget=budget, seed=1), size)
-        yield from _cost_lines(row, name, sampler, size)
+    linear, planets = gauss(size.terms).problem, planets_problem(223)
+    for name, problem, steps in (
+        (f"MJMCMC, {size.terms} terms", linear, size.steps),
+        ("RGMJMCMC, planets", planets, size.reversible_steps),
+    ):
+        algorithm = name.split(",")[0].lower()
+        sample(problem, Plan(algorithm, chains=2, budget=Budget(warmup=300, steps=100)))
+        plan = Plan(algorithm, chains=size.chains, budget=Budget(steps=steps), seed=1)
+        yield from _worker_lines(row, name, partial(sample, problem, plan), size)
+        plan = Plan(algorithm, chains=size.chains, budget=Budget(seconds=size.seconds), seed=1)
+        yield from _cost_lines(row, name, partial(sample, problem, plan), size)
 
 
-def _worker_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
-    results: dict[str, SamplerResult] = {}
+def _worker_lines(row: int, name: str, run: Callable[[Context], Result], size: Size) -> Iterator[Line | Note]:
+    results: dict[str, Result] = {}
     sampling: dict[str, list[float]] = {workers: [] for workers in WORKERS}
 
     def work(repetition: int, workers: str) -> Pace:
         with joblib.parallel_config(backend=WORKERS[workers], n_jobs=2):
-            crew = crew_for(1 if workers == "one" else 2)
-            found, clock = timed(lambda: sampler(crew=crew))
+            executor = executor_for(1 if workers == "one" else 2)
+            found, clock = timed(lambda: run(Context(executor=executor)))
         results[workers] = found
         sampling[workers].append(found.seconds)
         return Pace(found.steps, clock)
@@ -111,11 +106,10 @@ def _worker_lines(row: int, name: str, sampler: Callable[..., SamplerResult], si
             yield Note(row, f"{name}: {two} gave another result than one.")
 
 
-def _cost_lines(row: int, name: str, sampler: Callable[..., SamplerResult], size: Size) -> Iterator[Line | Note]:
+def _cost_lines(row: int, name: str, run: Callable[[Context], Result], size: Size) -> Iterator[Line | Note]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         keeper = Counted(folder, size.every)
-        budget = Budget(seconds=size.seconds)
-        _, clock = timed(lambda: sampler(chains=size.chains, budget=budget, workers=2, seed=1, checkpoint=keeper))
+        _, clock = timed(lambda: run(Context(None, Executor(2), keeper)))
         share = Series.of([sum(keeper.costs) / clock.wall])
     yield Line(row, f"{name}, checkpoints every {size.every:g} s", "share of wall", share, less=True)
     yield Note(

@@ -11,25 +11,24 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from bench.adapters.ours import PhaseClock
+from bench.adapters.ours import PhaseClock, run
 from bench.measure import Line, Note, Pace, Series, interleave, rate_lines
 from bench.table import figure
-from modejump.experiments import load_exoplanets
 from modejump.experiments.protocols import EXPERIMENTS, Planets, default_spelling
-from modejump.features.nonlinear.expression import Feature
-from modejump.kernels.populations.moves import MOVED, PROPOSED, ZERO_REVERSE
+from modejump.features.expression import Expression
+from modejump.kernels.populations.between import MOVED, PROPOSED, ZERO_REVERSE
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.runtime.executors import Crew
+from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import align_batches
-from modejump.samplers.chains.reversible_chain import ReversibleChain
+from modejump.samplers.chains.reversible_chain import MOVES, ReversibleChain
 from modejump.samplers.diagnostics import APART, Diagnostics, diagnose
-from modejump.samplers.laws import Collected
-from modejump.samplers.populations import DEFAULT_MOVES, Library, Populations
-from modejump.samplers.rgmjmcmc import NOTED, prime, rgmjmcmc
+from modejump.samplers.law_estimates import batch_means
+from modejump.samplers.rgmjmcmc import NOTED, compile_run
 from modejump.samplers.schedule import FIRST_BATCH
-from modejump.samplers.warmup.library import best_models, build_library
-from modejump.samplers.warmup.search import search_features
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.library import Collected, Library, best_first, best_models, build_library
+from modejump.samplers.warmup.search import Search
 
 # Experiment and protocol of each case.
 CASES = {"(II) script": ("kepler", "script"), "(II) text": ("kepler", "text"), "(I) script": ("mass", "script")}
@@ -44,7 +43,7 @@ SETTINGS: Mapping[str, Mapping[str, float]] = {
     "coupled": {"coupled": 1.0},
     "delayed (Theorem 2)": {"delayed": 1.0},
     "literal (Theorem 1)": {"literal": 1.0},
-    "default mixture": DEFAULT_MOVES,
+    "default mixture": MOVES,
     BARE: {"literal": 1.0},
 }
 # Only these draw a second population, which may lack the model.
@@ -87,7 +86,7 @@ class Setup:
     library: Library
     learnt: np.ndarray
     known: Collected  # models that warm-up met; chains begin at, and recall, the best of them
-    tracked: tuple[Feature, ...]  # features whose inclusion probability is uncertain
+    tracked: tuple[Expression, ...]  # features whose inclusion probability is uncertain
     reference: Diagnostics  # of the tracked features
     best: float  # highest log posterior known
 
@@ -110,9 +109,8 @@ def case_problem(catalogue: Planets, name: str) -> FeatureProblem:
 
 def covariates_only(problem: FeatureProblem) -> Library:
     """A library of the covariates, of which nothing is known."""
-    columns = zip(problem.names, problem.x, strict=True)
-    features = tuple(Feature.covariate(name) for name, column in columns if np.ptp(column) > 0.0)
-    return Library(features, np.full(len(features), 0.5))
+    features = problem.covariates()
+    return Library(tuple(features), np.full(len(features), 0.5))
 
 
 def started(
@@ -129,7 +127,7 @@ def started(
     chains = []
     for seed in seeds:
         start_seed, stream = seed.spawn(2)
-        chain = ReversibleChain(problem, library, stream, Populations(steps=steps, moves=moves), MEMORY)
+        chain = ReversibleChain(problem, *library, stream, Sampler(population_steps=steps, moves=moves), MEMORY)
         chain.begin_at(sorted(possible[int(np.random.default_rng(start_seed).integers(len(possible)))]))
         chain.batch = FIRST_BATCH
         chains.append(chain)
@@ -139,8 +137,9 @@ def started(
 def warmed(chains: Sequence[ReversibleChain], learnt: np.ndarray, known: Collected, size: Size) -> None:
     """Steps that do not count, with flip weights and models to recall that stay."""
     for chain in chains:
+        inside = set(chain.library)
         chain.learn(learnt)
-        chain.recall(known)
+        chain.recall(best_first({model: value for model, value in known.items() if model <= inside}))
         chain.warm_up(size.warm_up)
         chain.forget_warmup()
 
@@ -149,9 +148,10 @@ def learn(problem: FeatureProblem, seed: np.random.SeedSequence, size: Size) -> 
     """One search, the library of what it and trial chains met, its flip weights, and the models."""
     search, first, second = seed.spawn(3)
     collected: Collected = {}
-    for outcome in search_features(
-        problem, search.spawn(SEARCH_CHAINS), populations=size.search, seconds=None, memory=MEMORY, crew=Crew()
-    ):
+    seeds = search.spawn(SEARCH_CHAINS)
+    for outcome in Search(
+        problem, seeds, populations=size.search, seconds=None, memory=MEMORY, context=Context()
+    ).run():
         collected |= outcome.collected
     _trial(problem, build_library(problem, collected), collected, first.spawn(size.chains), size)
     library = build_library(problem, collected)
@@ -167,20 +167,20 @@ def _trial(
 ) -> np.ndarray:
     """Run trial chains and note the models they met; returns the library features' shares of their steps."""
     shares = []
-    for chain in started(problem, library, DEFAULT_MOVES, collected, seeds):
+    for chain in started(problem, library, MOVES, collected, seeds):
         shares.append(chain.warm_up(size.warm_up))
         chain.close()
-        collected |= {model: value for model, (value, _) in chain.guest_models.items()}
+        collected |= {model: value for model, (value, _) in chain.fresh_models.items()}
         collected |= chain.best_library_models(NOTED)
     return np.mean(shares, axis=0)
 
 
 def set_up(problem: FeatureProblem, size: Size) -> Setup:
     """Library and reference of a case; the same in every run, as everything is counted in steps."""
-    prime(problem, Populations())
+    compile_run(problem, Sampler())
     learning, checking = np.random.SeedSequence(SEED).spawn(2)
     library, learnt, collected = learn(problem, learning, size)
-    chains = started(problem, library, DEFAULT_MOVES, collected, checking.spawn(size.chains))
+    chains = started(problem, library, MOVES, collected, checking.spawn(size.chains))
     warmed(chains, learnt, collected, size)
     for chain in chains:
         chain.run_batches(max(2, size.reference // FIRST_BATCH))
@@ -192,23 +192,10 @@ def set_up(problem: FeatureProblem, size: Size) -> Setup:
     return Setup(problem, library, learnt, collected, tracked, reference, max(collected.values()))
 
 
-def diagnosed(chains: Sequence[ReversibleChain], features: Sequence[Feature]) -> Diagnostics:
-    """Diagnostics of some features, in the library or guests."""
+def diagnosed(chains: Sequence[ReversibleChain], features: Sequence[Expression]) -> Diagnostics:
+    """Diagnostics of some features, in the library or fresh."""
     align_batches(chains)
-    return diagnose(np.array([batch_means(chain, features) for chain in chains]), chains[0].batch)
-
-
-def batch_means(chain: ReversibleChain, features: Sequence[Feature]) -> np.ndarray:
-    """Share of each batch during which a feature was in the model, of shape (batches, features)."""
-    position = {f: j for j, f in enumerate(chain.library.features)}
-    means = np.zeros((len(chain.means), len(features)))
-    for j, f in enumerate(features):
-        if f in position:
-            means[:, j] = [mean[position[f]] for mean in chain.means]
-        else:
-            stays = chain.stays[: len(chain.means)]
-            means[:, j] = [stay.get(f, 0.0) / chain.batch for stay in stays]
-    return means
+    return diagnose(batch_means(chains, {f: j for j, f in enumerate(features)}, len(features)), chains[0].batch)
 
 
 def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
@@ -229,7 +216,7 @@ def cross(setup: Setup, setting: str, size: Size, repetition: int) -> Crossing:
         seconds += time.thread_time() - begun
         steps += chain.batch * len(chain.means)
     found = diagnosed(chains, setup.tracked)
-    tried = np.sum([chain.between.tried for chain in chains], axis=0)
+    tried = np.sum([chain.arrays.between.tried for chain in chains], axis=0)
     for chain in chains:
         chain.close()
     return Crossing(tried.sum(axis=0), steps, seconds, found, max(chain.best for chain in chains))
@@ -256,11 +243,11 @@ def sits_apart(run: Crossing) -> bool:
 
 def compare_moves(row: int, size: Size) -> Iterator[Line | Note]:
     """Every setting on every case, in turns."""
-    catalogue = Planets.observed(load_exoplanets())
+    catalogue = Planets.of()
     yield Note(
         row,
-        "Effective draws are those of what the chains met: a guest that rarely comes and then stays long lowers them "
-        "only where it came. Compare the lowest repetitions below, too; where they are far lower, the rest promise "
+        "Effective draws are those of what the chains met: a fresh feature that is rarely drawn and then stays lowers "
+        "them only where it came. Compare the lowest repetitions below, too; where they are far lower, the rest say "
         "too much.",
     )
     for name in CASES:
@@ -332,10 +319,11 @@ def population_seconds(
     chains = started(setup.problem, setup.library, moves, setup.known, [seed], steps)
     warmed(chains, setup.learnt, setup.known, size)
     (chain,) = chains
-    before = int(chain.guests.scalars["populations"])
+    counts = chain.arrays.fresh.scalars
+    before = int(counts["populations"])
     begun = time.thread_time()
     chain.advance(size.populations * chain.population_steps)
-    return (time.thread_time() - begun) / (int(chain.guests.scalars["populations"]) - before)
+    return (time.thread_time() - begun) / (int(counts["populations"]) - before)
 
 
 def fresh_features(setup: Setup, size: Size) -> float:
@@ -344,34 +332,33 @@ def fresh_features(setup: Setup, size: Size) -> float:
     warmed([chain], setup.learnt, setup.known, size)
     total = 0
     for _ in range(size.populations):
-        chain.advance(int(chain.guests.scalars["left"]))
-        # Without moves the next population has the model's guests and the fresh ones, nobody else.
-        carried = int(chain.chain.state.member[chain.first :].sum())
+        chain.advance(int(chain.arrays.fresh.scalars["left"]))
+        # Without moves the next population has the model's fresh features and those drawn for it, no others.
+        carried = int(chain.arrays.chain.state.member[chain.first :].sum())
         chain.advance(1)
-        total += int((chain.population.feature[chain.first :] >= 0).sum()) - carried
+        total += int((chain.arrays.population.feature[chain.first :] >= 0).sum()) - carried
     return total / size.populations
 
 
 def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
     """Steps, populations and fresh features per second of the default sampler on (II) script."""
-    catalogue = Planets.observed(load_exoplanets())
+    catalogue = Planets.of()
     setup = set_up(case_problem(catalogue, "(II) script"), size)
 
-    (chain,) = started(setup.problem, setup.library, DEFAULT_MOVES, {}, [np.random.SeedSequence(SEED)])
+    (chain,) = started(setup.problem, setup.library, MOVES, {}, [np.random.SeedSequence(SEED)])
     steps = chain.population_steps
 
     def sampled(repetition: int) -> Pace:
         clock = PhaseClock()
-        found = rgmjmcmc(
-            setup.problem, chains=1, budget=Budget(steps=size.populations * steps), seed=repetition, progress=clock
-        )
-        return Pace(found.result.steps, clock.sampling)
+        budget = Budget(steps=size.populations * steps)
+        found = run("rgmjmcmc", setup.problem, progress=clock, chains=1, budget=budget, seed=repetition)
+        return Pace(found.steps, clock.sampling)
 
     paces = interleave({"ours": sampled}, size.repetitions)[0]["ours"]
     yield from rate_lines(row, "(II) script, sampling of rgmjmcmc, one chain", "steps", paces)
     yield Note(row, FBMS)
     kinds = {
-        "whole": (DEFAULT_MOVES, None),
+        "whole": (MOVES, None),
         "quiet": (SETTINGS[QUIET], None),
         "renewal": (SETTINGS[QUIET], 1),
     }
@@ -388,6 +375,6 @@ def measure_speed(row: int, size: Size) -> Iterator[Line | Note]:
         row,
         f"a population takes {1e6 * whole:.0f} CPU microseconds: "
         + ", ".join(f"{100 * part / whole:.0f} % {name}" for name, part in share.items())
-        + f" (differences of three runs). {Populations.rate:g} fresh features are drawn for it on average; library "
+        + f" (differences of three runs). {Sampler.rate:g} fresh features are drawn for it on average; library "
         "features, repeats and void draws get no place.",
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from bench import chunked, genetic, large, logistic, parallel, reversible
 from bench.adapters.base import Adapter, Enumerated, Sampled
-from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum
+from bench.adapters.ours import Ours, PhaseClock, frequency, log_null, log_sum, run
 from bench.adapters.plain import Plain
 from bench.child import ROOT, run_child
 from bench.instructions import instructions_per_unit
@@ -23,7 +23,6 @@ from bench.measure import Line, Missing, Note, Pace, Series, interleave, now, ra
 from bench.problems import Case, crime, gauss, protein, twins
 from modejump.kernels.moves import KERNELS
 from modejump.samplers.budget import Budget
-from modejump.samplers.mjmcmc import mjmcmc
 
 T = TypeVar("T")
 Outcome = Iterator[Line | Note]
@@ -163,7 +162,7 @@ def row_steps(bench: Bench) -> Outcome:
     yield Note(
         2,
         f"a model has {size:.1f} terms on average; the default mixture evaluated {distinct:.0f} distinct models "
-        f"in {steps} steps, scout and warm-up included.",
+        f"in {steps} steps, warm-up included.",
     )
     yield from (Note(2, reason) for reason in reasons)
     if bench.instructions:
@@ -251,7 +250,7 @@ def row_captured(bench: Bench) -> Outcome:
     log_total = bench.ours.enumerate(case).log_total
     jobs = {
         "modejump": partial(bench.ours.capture, case, count),
-        "chain": partial(bench.ours.capture, case, count, scout=False),
+        "chain": partial(bench.ours.capture, case, count, warm_up=False),
         **{name: partial(rival.capture, case, count) for name, rival in bench.rivals.items()},
     }
     found, reasons = interleave(jobs, bench.scale.seeds, bench.few)
@@ -260,7 +259,7 @@ def row_captured(bench: Bench) -> Outcome:
     what = f"crime, mass of the first {count} models"
     for who, other in (("best possible", best), *((name, mass[name]) for name in bench.rivals if name in mass)):
         yield Line(5, what, "mass", mass["modejump"], other, who, centre="mean")
-    yield Line(5, f"{what}, without scout", "mass", mass["chain"], best, "best possible", centre="mean")
+    yield Line(5, f"{what}, without warm-up", "mass", mass["chain"], best, "best possible", centre="mean")
     yield from (Note(5, reason) for reason in reasons)
 
 
@@ -273,7 +272,7 @@ def row_protein(bench: Bench) -> Outcome:
         clock = PhaseClock()
         budget = Budget(seconds=seconds, memory=_room())
         begun = now()
-        result = mjmcmc(case.problem, chains=1, budget=budget, seed=seed, progress=clock)
+        result = run("mjmcmc", case.problem, progress=clock, chains=1, budget=budget, seed=seed)
         took = now() - begun
         value = result.models.log_posterior - log_null(case.problem)
         inclusion.append(frequency(result))
@@ -284,7 +283,7 @@ def row_protein(bench: Bench) -> Outcome:
         )
         yield Note(
             6,
-            f"run {seed}: {seconds:g} s of wall time with scout and warm-up; {clock.warmup.cpu:.1f} CPU s of these, "
+            f"run {seed}: {seconds:g} s of wall time with warm-up; {clock.warmup.cpu:.1f} CPU s of these, "
             f"then {clock.sampling.cpu:.1f} CPU s of sampling, {result.steps} steps, {result.n_models} distinct "
             f"models; {took.wall:.1f} s until the result was there.{whole}",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +11,13 @@ from bench.adapters.base import Enumerated, Sampled
 from bench.measure import Clock, now, timed
 from bench.problems import Case
 from modejump.problem.problem import Problem
+from modejump.runtime.context import Context
+from modejump.runtime.executors import Executor
 from modejump.samplers.budget import Budget
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mixture import Mixture
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import SamplerResult
+from modejump.samplers.plan import Plan
+from modejump.samplers.result import Result
+from modejump.samplers.sample import sample
+from modejump.samplers.settings import Sampler
 
 # Steps that call every compiled function once; the time to compile or load them is row 7, not part of any other.
 _FIRST_STEPS = 20_000
@@ -42,12 +45,17 @@ class PhaseClock:
         return self.ended - self.warm
 
 
+def run(algorithm: str, problem: Any, workers: int = 1, progress: Any = None, **plan: Any) -> Result:
+    """One run of a sampler on threads of this process."""
+    return sample(problem, Plan(algorithm, **plan), Context(progress, Executor(workers)))
+
+
 def log_null(problem: Problem) -> float:
     """Log posterior of the model without terms, on the scale of ``ModelTable.log_posterior``."""
     return float(problem.data.prior.log_size[0])
 
 
-def frequency(result: SamplerResult) -> np.ndarray:
+def frequency(result: Result) -> np.ndarray:
     """Share of the sampling steps during which each term was in."""
     if result.batch_means is None:
         raise ValueError("an enumeration has no frequencies")
@@ -79,7 +87,7 @@ class Ours:
 
     def enumerate(self, case: Case, workers: int = 1) -> Enumerated:
         problem = case.problem
-        result, clock = timed(lambda: enumerate_models(problem, workers=workers))
+        result, clock = timed(lambda: run("enumerate", problem, workers))
         log_total = result.log_evidence - log_null(problem)
         return Enumerated(result.renormalised, log_total, result.n_models, clock)
 
@@ -92,17 +100,17 @@ class Ours:
         warmup: int | None = None,
     ) -> Sampled:
         clock = PhaseClock()
-        budget, mixture = Budget(steps=steps, warmup=warmup), Mixture(weights)
-        result = mjmcmc(case.problem, chains=1, budget=budget, seed=seed, mixture=mixture, progress=clock)
+        budget, settings = Budget(steps=steps, warmup=warmup), Sampler(kernels=weights)
+        result = run("mjmcmc", case.problem, progress=clock, chains=1, budget=budget, seed=seed, settings=settings)
         return Sampled(frequency(result), result.steps, clock.sampling, clock.warmup, result.n_models)
 
     def best(self, case: Case, count: int) -> float:
         """What the best ``count`` models hold, on the scale of ``capture``."""
-        result = enumerate_models(case.problem, top=count)
+        result = run("enumerate", case.problem, top=count)
         return log_sum(result.models.log_posterior) - log_null(case.problem)
 
-    def capture(self, case: Case, count: int, seed: int, scout: bool = True) -> float:
-        budget = Budget(steps=20 * count, warmup=None if scout else 0)
-        result = mjmcmc(case.problem, chains=1, budget=budget, seed=seed)
+    def capture(self, case: Case, count: int, seed: int, warm_up: bool = True) -> float:
+        budget = Budget(steps=20 * count, warmup=None if warm_up else 0)
+        result = run("mjmcmc", case.problem, chains=1, budget=budget, seed=seed)
         first = result.models.first_seen < count
         return log_sum(result.models.log_posterior[first]) - log_null(case.problem)

@@ -22,7 +22,7 @@ from brute import brute_force
 from conftest import read_large
 from scipy.stats import norm
 
-from modejump.features.nonlinear.expression import Feature
+from modejump.experiments import load_exoplanets
 from modejump.samplers.diagnostics import Diagnostics, diagnose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,13 +180,13 @@ def test_all_models_capture_all_mass_and_few_capture_less(case: Case) -> None:
     log_total = ours.enumerate(case).log_total
     assert ours.capture(case, 64, seed=1) == pytest.approx(log_total, abs=1e-9)
     best = ours.best(case, 5)
-    for captured in (ours.capture(case, 5, 1), ours.capture(case, 5, 1, scout=False), plain.capture(case, 5, 1)):
+    for captured in (ours.capture(case, 5, 1), ours.capture(case, 5, 1, warm_up=False), plain.capture(case, 5, 1)):
         assert captured <= best + 1e-9
     assert best < log_total
 
 
 def test_first_models_are_the_first_that_were_evaluated(case: Case) -> None:
-    # The scout begins at the model without terms and goes on with its neighbours: seven models of at most one term.
+    # Best-first search starts with the model without terms and its neighbours: seven models of at most one term.
     values = [0.0]
     for j in range(case.terms):
         both = Plain().enumerate(Case("one", case.x[:, [j]], case.y, case.g)).log_total
@@ -449,7 +449,7 @@ def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def setup() -> reversible.Setup:
-    catalogue = reversible.Planets.simulate(60)
+    catalogue = reversible.Planets.of(load_exoplanets()[:60])
     return reversible.set_up(reversible.case_problem(catalogue, "(II) script"), SMALL)
 
 
@@ -477,29 +477,16 @@ def test_tracked_features_are_uncertain(setup: reversible.Setup) -> None:
     assert ((setup.reference.frequency > low) & (setup.reference.frequency < high)).all()
 
 
-def test_batch_means_are_those_of_the_library_and_of_guests() -> None:
-    inside, guest, never = (Feature.covariate(name) for name in "abc")
-    chain = SimpleNamespace(
-        library=SimpleNamespace(features=(inside,)),
-        means=[np.array([0.5]), np.array([0.25])],
-        # A batch that alignment cut off still has its stays.
-        stays=[{guest: 20.0}, {}, {guest: 9.0}],
-        batch=100,
-    )
-    means = reversible.batch_means(chain, [inside, guest, never])
-    np.testing.assert_allclose(means, [[0.5, 0.2, 0.0], [0.25, 0.0, 0.0]])
-
-
-def test_batch_means_of_library_and_guests_add_up_to_the_size_of_models(setup: reversible.Setup) -> None:
+def test_means_of_library_and_fresh_features_add_up_to_the_size_of_models(setup: reversible.Setup) -> None:
     seeds = [np.random.SeedSequence(5)]
     bare = reversible.covariates_only(setup.problem)
-    (chain,) = reversible.started(setup.problem, bare, {"literal": 1.0}, {}, seeds)
+    (chain,) = chains = reversible.started(setup.problem, bare, {"literal": 1.0}, {}, seeds)
     chain.run_batches(40)
     features = list(bare.features) + sorted({f for stay in chain.stays for f in stay})
     assert len(features) > len(bare.features)
-    sizes = chain.chain.record.sizes
+    sizes = chain.arrays.chain.record.sizes
     mean_size = float(sizes @ np.arange(len(sizes)) / sizes.sum())
-    assert reversible.batch_means(chain, features).mean(axis=0).sum() == pytest.approx(mean_size, rel=1e-9)
+    assert reversible.diagnosed(chains, features).frequency.sum() == pytest.approx(mean_size, rel=1e-9)
 
 
 def test_a_feature_that_never_moved_has_no_effective_draws() -> None:
@@ -597,7 +584,7 @@ def test_row_12_compares_the_same_chains(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_fresh_features_are_at_most_those_drawn(setup: reversible.Setup) -> None:
-    rate = reversible.Populations.rate
+    rate = reversible.Sampler.rate
     fresh = reversible.fresh_features(setup, SMALL)
     assert 0.0 < fresh < rate + norm.isf(1e-4) * np.sqrt(rate / SMALL.populations)
 
