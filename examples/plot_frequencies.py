@@ -15,8 +15,8 @@ import numpy as np
 
 import modejump
 from modejump.experiments import simulate_planets
-from modejump.experiments.oracle import enumerate_features, exact_posterior
-from modejump.samplers.gmjmcmc import feature_problem
+from modejump.experiments.oracle import exact_posterior
+from modejump.problem.feature_problem import feature_problem
 
 planets = simulate_planets(60)
 X = planets[["Period", "StarMass", "StarRadius", "StarTemp"]]
@@ -35,7 +35,7 @@ problem = feature_problem(
     coef_prior="jeffreys",
     model_prior=modejump.ComplexityPrior("1/n"),
 )
-features = enumerate_features(problem.names, problem.transforms, space)
+features = list(problem.language.enumerate())
 exact = exact_posterior(problem, features, size=space.size)
 truth = exact.table()["probability"]
 print(f"{len(features)} features, {len(exact.models)} models")
