@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reversible_twin as rt
 import twin
 from family_twin import CASES
+from feature_experiments import MIXTURE, Ends
+from feature_experiments import Experiment as FeatureExperiment
 from reversible_mutants import MUTANTS, settings_of
 from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 from test_exactness import EVERYTHING, STEPS, Experiment, moves_of, stationarity, uneven_partners
-from test_reversible import SETTINGS
-from test_reversible import replicate as reversible_driver
+from test_moves_between import SETTINGS
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
@@ -29,13 +29,12 @@ from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.moves import NONE, POPULATION_MOVES
 from modejump.priors import BernoulliPrior
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import reversible_chain as reversible
 from modejump.samplers.chains.genetic_chain import SPAN
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.result import Result
 
 LEVEL = 1e-4
@@ -139,7 +138,7 @@ def by_brute_force(name: str, problem: FeatureProblem, model: Sequence[Feature])
 
 def check_reported(name: str, problem: FeatureProblem, found: Result) -> dict[frozenset[Feature], float]:
     """The log posterior of every model reported is that of a brute force."""
-    features, table = found.laws.features, found.laws.models
+    features, table = found.laws.features, found.models
     assert not any(found.laws.aliases.values())
     models = [[features[j] for j in np.flatnonzero(row)] for row in table.membership(len(features))]
     exact = np.array([by_brute_force(name, problem, model) for model in models])
@@ -160,7 +159,7 @@ def test_gmjmcmc_finds_the_posterior_of_a_small_space(name: str) -> None:
     assert near <= reported.keys() <= {frozenset(m) for m in models} and len(near) > 25
     share = np.exp(value - np.logaddexp.reduce(value))
     lost = sum(p for m, p in zip(models, share, strict=True) if frozenset(m) not in reported)
-    for f, p in zip(found.laws.features, found.result.renormalised, strict=True):
+    for f, p in zip(found.laws.features, found.renormalised, strict=True):
         expected = sum(q for m, q in zip(models, share, strict=True) if f in m)
         assert abs(p - expected) <= CLOSE + 2.0 * lost
 
@@ -170,13 +169,13 @@ def test_rgmjmcmc_reports_what_a_brute_force_finds(name: str) -> None:
     problem = discovery(name, complexity=3, depth=2)
     found = rgmjmcmc(problem, chains=2, budget=Budget(warmup=600, steps=3000), seed=6, edits=500)
     assert len(check_reported(name, problem, found)) > 20
-    assert found.result.counted
+    assert found.counted
 
 
 @cache
-def space(name: str) -> rt.Experiment:
+def space(name: str) -> FeatureExperiment:
     """A space that can be enumerated, with its exact posterior, part of it in the library."""
-    return rt.Experiment(discovery(name, complexity=3, depth=2), rt.library_of(("a", "b", "a*b")))
+    return FeatureExperiment(discovery(name, complexity=3, depth=2), ("a", "b", "a*b"))
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -189,7 +188,7 @@ def test_the_posterior_over_all_features_is_a_brute_force(name: str) -> None:
     np.testing.assert_allclose(exact.log_posterior[alive], np.array(value)[alive], atol=CLOSE, rtol=0)
 
 
-def check_ends(experiment: rt.Experiment, ends: rt.Ends) -> float:
+def check_ends(experiment: FeatureExperiment, ends: Ends) -> float:
     """p-value of stationarity; the chain's own log posteriors are the exact ones."""
     assert np.abs(ends.values - experiment.exact.log_posterior[ends.ends]).max() < CLOSE
     assert ends.moved > 0.05, "the chain moves"
@@ -200,26 +199,26 @@ def check_ends(experiment: rt.Experiment, ends: rt.Ends) -> float:
 def test_rgmjmcmc_leaves_the_posterior(name: str) -> None:
     experiment = space(name)
     seed = 300 + list(CASES).index(name)
-    ends = experiment.ends(reversible_driver(), rt.MIXTURE, SETTINGS, turns=2, replications=4000, seed=seed)
+    ends = experiment.ends(MIXTURE, SETTINGS, turns=2, replications=4000, seed=seed)
     assert check_ends(experiment, ends) > LEVEL
 
 
 @pytest.mark.parametrize("name", ["own", "batch", "poisson, log"])
 def test_a_chain_that_forgets_features_knows_what_it_evaluates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of features are given away again and again, between populations and when the table is full."""
-    experiment = rt.Experiment(discovery(name, complexity=4, depth=2), rt.library_of(("a",)))
+    experiment = FeatureExperiment(discovery(name, complexity=4, depth=2), ("a",))
     frozen = experiment.chain(1, SETTINGS).frozen[0]
     monkeypatch.setattr(reversible, "FEATURES", 4096 + frozen + 20)
     renewed = []
     real = ReversibleChain._renew_features
     monkeypatch.setattr(ReversibleChain, "_renew_features", lambda chain: (renewed.append(1), real(chain))[1])
     chain = experiment.chain(8, SETTINGS)
-    chain.recall(experiment.recalled)
+    experiment.recall_some(chain)
     chain.advance(40_000)
     chain.close()
-    assert len(renewed) > 10 and len(chain.guest_models) > 50
-    rows = np.array([experiment.models[model] for model in chain.guest_models])
-    values = np.array([value for value, _ in chain.guest_models.values()])
+    assert len(renewed) > 10 and len(chain.fresh_models) > 50
+    rows = np.array([experiment.models[model] for model in chain.fresh_models])
+    values = np.array([value for value, _ in chain.fresh_models.values()])
     np.testing.assert_allclose(values, experiment.exact.log_posterior[rows], atol=CLOSE, rtol=0)
 
 
@@ -229,20 +228,18 @@ def test_a_chain_that_forgets_features_knows_what_it_evaluates(name: str, monkey
 def test_each_move_leaves_the_posterior(name: str, move: str) -> None:
     experiment, kind = space(name), list(POPULATION_MOVES).index(move)
     seed = 1000 + 100 * list(CASES).index(name) + kind
-    ends = experiment.ends(reversible_driver(), kind, SETTINGS, turns=3, replications=60_000, seed=seed)
+    ends = experiment.ends(kind, SETTINGS, turns=3, replications=60_000, seed=seed)
     assert np.abs(ends.values - experiment.exact.log_posterior[ends.ends]).max() < CLOSE
     assert experiment.p_value(ends) > LEVEL
 
 
 @pytest.mark.parametrize("name", ["poisson, log"])
-def test_places_of_guests_that_are_not_alike_are_caught(name: str) -> None:
+def test_places_that_are_not_alike_are_caught(name: str) -> None:
     experiment = space(name)
-    mutant = next(m for m in MUTANTS if m.what == "places of guests that are not alike")
+    mutant = next(m for m in MUTANTS if m.what == "places that are not alike")
 
     def p_value(prepare: Callable[[Any], None] | None) -> float:
-        ends = experiment.ends(
-            reversible_driver(), NONE, settings_of(mutant), turns=3, replications=20_000, seed=7, prepare=prepare
-        )
+        ends = experiment.ends(NONE, settings_of(mutant), turns=3, replications=20_000, seed=7, prepare=prepare)
         return experiment.p_value(ends)
 
     assert mutant.prepare is not None and not mutant.changes

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import twin
 from running import enumerate_models, mjmcmc
-
-from modejump.samplers.mixture import Mixture
-from numba import njit
 from test_exactness import EVERYTHING, Experiment, moves_of, stationarity
 from test_family_exactness import CAUGHT, LEVEL, selection
 
 from modejump import InputError
+from modejump.core.compilation import entry
 from modejump.core.random import new_stream
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
@@ -25,9 +23,8 @@ from modejump.likelihoods.glm.parts import LONG
 from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains.mjmcmc_chain import new_chain
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
+from modejump.samplers.chains.mjmcmc_chain import chain_of
+from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.surrogate import worth_it
 
 FAMILIES = ("binomial, logit", "poisson, log", "gamma, log")
@@ -42,7 +39,7 @@ def judged(problem: Problem, reference: list[int], stretch: float = 1.0) -> tupl
     return dataclasses.replace(problem, data=changed), np.array([stretch * expansion.total])
 
 
-@njit(nogil=True, error_model="numpy")
+@entry
 def gains(data, ch, member, flips, total, out):
     set_model(data, ch.state, ch.work, ch.store, member)
     for i in range(len(flips)):
@@ -89,7 +86,7 @@ def test_gains_are_those_of_weighted_least_squares() -> None:
         member = np.zeros(6, np.uint8)
         member[members] = 1
         out = np.empty(len(flips))
-        chain = new_chain(changed, new_stream(np.random.SeedSequence(1)), 64)
+        chain = chain_of(changed, new_stream(np.random.SeedSequence(1)), 64)
         gains(changed.data, chain, member, flips, total[0], out)
         here = plain_surrogate(x, y, reference, members, 0.3)
         for i, row in enumerate(flips):
@@ -98,7 +95,7 @@ def test_gains_are_those_of_weighted_least_squares() -> None:
             np.testing.assert_allclose(out[i], expected, rtol=1e-6, atol=1e-8)
 
 
-def settings(problem: Problem, total: np.ndarray) -> Moves:
+def moves_with(problem: Problem, total: np.ndarray) -> Moves:
     return moves_of(problem, EVERYTHING)._replace(surrogate=total)
 
 
@@ -109,19 +106,24 @@ def test_moves_with_a_surrogate_leave_the_posterior(name: str, stretch: float) -
     problem, exact = selection(name)
     changed, total = judged(problem, [0, 3] if stretch == 1.0 else [], stretch)
     experiment = Experiment(changed, exact, seed=300 + FAMILIES.index(name) + int(stretch))
-    starts, ends = experiment.ends(settings(problem, total), 3, 100_000)
+    starts, ends = experiment.ends(moves_with(problem, total), 3, 100_000)
     assert (starts != ends).mean() > 0.02, "the mixture moves"
     assert stationarity(exact, ends) > LEVEL
 
 
 BROKEN = (
     mutants.Mutant(
-        "no first stage", "chain", (("if not accept(ch.rng, gain + log_ratio):", "if not gain > -np.inf:"),), "flip"
+        "no first stage",
+        "kernels.chain",
+        (("if not accept(ch.rng, gain + log_ratio):", "if not gain > -np.inf:"),),
+        "flip",
     ),
-    mutants.Mutant("a second stage without the first's ratio", "chain", (("log_ratio = -gain", "pass"),), "flip"),
+    mutants.Mutant(
+        "a second stage without the first's ratio", "kernels.chain", (("log_ratio = -gain", "pass"),), "flip"
+    ),
     mutants.Mutant(
         "a surrogate of the neighbour alone",
-        "surrogate",
+        "kernels.surrogate",
         (("return CAUTION * (there - here)", "return CAUTION * there if there > here else CAUTION * (there - here)"),),
         "flip",
     ),
@@ -129,7 +131,7 @@ BROKEN = (
 
 
 def ends_of_one_kernel(one_replicator, experiment: Experiment, moves: Moves, which: int) -> np.ndarray:
-    chain = new_chain(experiment.problem, new_stream(np.random.SeedSequence(experiment.seed)), 4096)
+    chain = chain_of(experiment.problem, new_stream(np.random.SeedSequence(experiment.seed)), 4096)
     ends = np.empty(100_000, np.int64)
     one_replicator(
         experiment.problem.data, chain, moves, which, 3, experiment.starts(len(ends)), experiment.exact.members, ends
@@ -142,8 +144,8 @@ def test_broken_stages_are_caught(mutant: mutants.Mutant) -> None:
     problem, exact = selection("binomial, logit")
     changed, total = judged(problem, [], 3.0)
     experiment = Experiment(changed, exact, seed=400 + BROKEN.index(mutant))
-    one_replicator = mutants.replicator(mutants.load(mutant)["chain"], jumps=False)
-    ends = ends_of_one_kernel(one_replicator, experiment, settings(problem, total), KERNELS.index(mutant.kernel))
+    one_replicator = mutants.replicator(mutants.load(mutant)["kernels.chain"], jumps=False)
+    ends = ends_of_one_kernel(one_replicator, experiment, moves_with(problem, total), KERNELS.index(mutant.kernel))
     assert stationarity(exact, ends) < CAUGHT
 
 
@@ -157,20 +159,20 @@ def larger(rows: int = 150, terms: int = 9) -> Problem:
 def test_runs_with_a_surrogate_agree_with_enumeration_within_their_error() -> None:
     problem = larger()
     exact = enumerate_models(problem).renormalised
-    mixture = Mixture(surrogate=True)
-    one = mjmcmc(problem, chains=4, budget=Budget(steps=20_000), seed=5, mixture=mixture)
+    settings = Sampler(surrogate=True)
+    one = mjmcmc(problem, chains=4, budget=Budget(steps=20_000), seed=5, settings=settings)
     means = one.batch_means.mean(axis=1)
     error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
     # Student's t with three degrees of freedom exceeds 22.2 once in five thousand, for nine terms once in five hundred.
     assert (np.abs(means.mean(axis=0) - exact) < 22.2 * np.maximum(error, 1e-4)).all()
-    two = mjmcmc(problem, chains=4, workers=2, budget=Budget(steps=20_000), seed=5, mixture=mixture)
+    two = mjmcmc(problem, chains=4, workers=2, budget=Budget(steps=20_000), seed=5, settings=settings)
     np.testing.assert_array_equal(one.batch_means, two.batch_means)
-    off = mjmcmc(problem, chains=4, budget=Budget(steps=20_000), seed=5, mixture=Mixture(surrogate=False))
+    off = mjmcmc(problem, chains=4, budget=Budget(steps=20_000), seed=5, settings=Sampler(surrogate=False))
     assert off.n_models != one.n_models or (off.batch_means != one.batch_means).any()
 
 
 def test_a_surrogate_without_warm_up_is_expanded_at_the_base() -> None:
-    result = mjmcmc(larger(), chains=1, budget=Budget(steps=2000, warmup=0), seed=5, mixture=Mixture(surrogate=True))
+    result = mjmcmc(larger(), chains=1, budget=Budget(steps=2000, warmup=0), seed=5, settings=Sampler(surrogate=True))
     assert result.warmup_steps == 0 and result.steps >= 2000
 
 
@@ -190,4 +192,4 @@ def test_it_is_used_where_it_pays_or_where_it_is_asked_for() -> None:
 
 def test_gaussian_responses_have_none() -> None:
     with pytest.raises(InputError, match="surrogate=True is for binomial"):
-        mjmcmc(twin.one_column_each(101, 5, rows=30), mixture=Mixture(surrogate=True))
+        mjmcmc(twin.one_column_each(101, 5, rows=30), settings=Sampler(surrogate=True))

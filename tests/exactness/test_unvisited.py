@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import twin
+from running import enumerate_models, mjmcmc
 
-from modejump.core.threads import Hands
+from modejump.core.threads import ThreadPool
 from modejump.kernels.store import ModelStore, bytes_per_model
 from modejump.problem.problem import Problem
 from modejump.samplers import mjmcmc as mjmcmc_module
 from modejump.samplers import result as result_module
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY
-from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.merge import Merged
-from modejump.samplers.mjmcmc import mjmcmc
-from modejump.samplers.result import ModelTable, SamplerResult
+from modejump.samplers.result import ModelTable, Result
 
 # Statistical assertions are in standard errors of a mean over many runs: four fail by chance once in 16 000.
 ERRORS = 4.0
@@ -45,12 +44,12 @@ def mutated(function: Callable[..., Any] | property, old: str, new: str) -> Any:
 
 @pytest.fixture
 def stores(monkeypatch: pytest.MonkeyPatch) -> list[list[ModelStore]]:
-    """The stores that each run puts together, the scout's first."""
+    """The stores that each run puts together, those of the best-first search first."""
     caught: list[list[ModelStore]] = []
 
-    def spy(parts: list[ModelStore], hands: Hands) -> Merged:
+    def spy(parts: list[ModelStore], pool: ThreadPool) -> Merged:
         caught.append(parts)
-        return MERGED(parts, hands)
+        return MERGED(parts, pool)
 
     monkeypatch.setattr(mjmcmc_module, "merged_stores", spy)
     return caught
@@ -89,7 +88,7 @@ def test_chains_of_each_model_are_those_that_sampled_it(
     assert (chains == 1) == bool(np.isnan(result.unvisited))
 
 
-def hand_made(**changes: Any) -> SamplerResult:
+def hand_made(**changes: Any) -> Result:
     """Four models and 100 steps of three chains."""
     table = ModelTable(
         words=np.arange(4, dtype=np.uint64)[:, None],
@@ -98,7 +97,7 @@ def hand_made(**changes: Any) -> SamplerResult:
         first_seen=np.arange(4),
         chains=np.array([2, 1, 3, 0]),
     )
-    result = SamplerResult(
+    result = Result(
         algorithm="mjmcmc",
         exact=False,
         models=table,
@@ -181,7 +180,7 @@ def test_the_estimate_is_right_on_average(
     flat: tuple[Problem, np.ndarray], stores: list[list[ModelStore]], chains: int
 ) -> None:
     problem, probability = flat
-    counts_pairs = mutated(SamplerResult.unvisited, "chains >= 2", "chains >= 3")
+    counts_pairs = mutated(Result.unvisited, "chains >= 2", "chains >= 3")
     estimate, pairs, evaluated, others, every = (np.empty(RUNS) for _ in range(5))
     for i in range(RUNS):
         stores.clear()

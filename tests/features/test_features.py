@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import hashlib
 import itertools
 import math
 import os
@@ -120,7 +119,7 @@ def test_subfeatures_come_after_their_children(feature: Feature) -> None:
 
 @given(features, features)
 def test_equality_hash_and_order_agree(a: Feature, b: Feature) -> None:
-    assert (a == b) == (a is b) == (str(a) == str(b)) == (a.key == b.key)
+    assert (a == b) == (a is b) == (str(a) == str(b))
     assert (a < b) + (a == b) + (a > b) == 1
     assert (a < b) == ((a.complexity, str(a)) < (b.complexity, str(b)))
     assert (a <= b) == (not b < a)
@@ -136,40 +135,19 @@ def test_features_are_compared_with_features_only() -> None:
         X * 2  # type: ignore[operator]
 
 
-@given(features)
-def test_key_is_its_definition(feature: Feature) -> None:
-    """The documented formula, spelled out again."""
-    word = 2**64
-
-    def mix(z: int) -> int:
-        z = (z + 0x9E3779B97F4A7C15) % word
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % word
-        z = (z ^ z >> 27) * 0x94D049BB133111EB % word
-        return z ^ z >> 31
-
-    label = f"{feature.kind}:{feature.name or feature.transform or ''}".encode()
-    start = int.from_bytes(hashlib.blake2b(label, digest_size=8).digest(), "little")
-    assert feature.key == mix((start + sum(mix(child.key) for child in feature.children)) % word)
-
-
-def test_keys_and_order_are_the_same_in_every_process() -> None:
+def test_hashes_and_order_are_the_same_in_every_process() -> None:
     texts = ["x", "`a b`*x", "sin(1 + x + y*y)", "troot(P*P*M)", "sin(x)", "sin(1 + x)", "x*x", "square(x)"]
     script = (
         "import sys; from modejump.features import Feature\n"
         "made = {text: Feature(text) for text in sys.argv[1:]}\n"
-        "print([made[text].key for text in sorted(made)], sorted(made.values()))"
+        "print([hash(made[text]) for text in sorted(made)], sorted(made.values()))"
     )
-    here = f"{[Feature(text).key for text in sorted(texts)]} {sorted(map(Feature, texts))}"
+    here = f"{[hash(Feature(text)) for text in sorted(texts)]} {sorted(map(Feature, texts))}"
     for seed, order in (("0", texts), ("1", texts[::-1])):
         command = [sys.executable, "-c", script, *order]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == here
-
-
-def test_keys_are_kept_between_versions() -> None:
-    assert X.key == 13709228838577869933
-    assert Feature("sin(1 + x + y*y)").key == 8932001007323106965
 
 
 # Interning

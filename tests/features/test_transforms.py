@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import pickle
 import warnings
@@ -13,12 +14,12 @@ import sympy
 
 from modejump.core.errors import InputError
 from modejump.features import Domain, Feature, evaluate, to_latex, to_sympy
-from modejump.features.nonlinear.builtin import DOMAINS, Code
-from modejump.features.nonlinear.functions import apply_column
-from modejump.features.nonlinear.transforms import FIRST_USER_CODE, Transforms, transforms
+from modejump.features.nonlinear.builtin import DOMAINS
+from modejump.features.nonlinear.calls import addresses
+from modejump.features.nonlinear.transforms import Transform, Transforms, transforms
 
 INF, NAN = math.inf, math.nan
-BUILT_IN = [code.name.lower() for code in Code]
+BUILT_IN = [name for name, transform in transforms.items() if transform.scalar is not None]
 EPS = np.finfo(np.float64).eps
 
 
@@ -120,15 +121,21 @@ def test_domain_is_where_values_are(name: str) -> None:
     assert np.isnan(transform([NAN])).all()
 
 
+def called(transform: Transform, x: np.ndarray) -> np.ndarray:
+    """A column through the C function that compiled code calls."""
+    (address,), _alive = addresses([transform])
+    column = x.copy()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(int(address))(column.ctypes.data, len(column))
+    return column
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_compiled_twin(name: str) -> None:
     transform = transforms[name]
     x = columns()
-    compiled = np.empty_like(x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        apply_column(transform.code, x, compiled)
-        plain = transform(x)
+        compiled, plain = called(transform, x), transform(x)
     # Both are a few operations on functions with errors of about one unit in the last place.
     tolerance = np.full(x.size, 8.0 * EPS)
     floor = 0.0
@@ -140,18 +147,6 @@ def test_compiled_twin(name: str) -> None:
         close = np.abs(compiled - plain) <= tolerance * np.abs(plain) + floor
     same = (compiled == plain) | (np.isnan(compiled) & np.isnan(plain))
     assert (close | same).all(), x[~(close | same)]
-
-
-def test_compiled_column_may_be_its_own_result() -> None:
-    x = PLAIN.copy()
-    apply_column(transforms["to35"].code, x, x)
-    np.testing.assert_allclose(x, transforms["to35"](PLAIN), rtol=8.0 * EPS)
-
-
-@pytest.mark.parametrize("code", [-1, len(Code), FIRST_USER_CODE])
-def test_compiled_code_refuses_unknown_numbers(code: int) -> None:
-    with pytest.raises(ValueError, match="unknown code of a transform"):
-        apply_column(code, PLAIN, np.empty_like(PLAIN))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +181,6 @@ def test_sympy_form(name: str) -> None:
 def test_entry(name: str) -> None:
     transform = transforms[name]
     assert transform.name == name
-    assert transform.code == Code[name.upper()]
-    assert transforms.by_code(transform.code) is transform
     assert pickle.loads(pickle.dumps(transform)) is transform
     assert transform(np.zeros((2, 3))).shape == (2, 3)
     assert transform(1).shape == ()
@@ -215,8 +208,6 @@ def test_mapping() -> None:
     assert "sigmoid" in repr(transforms)
     with pytest.raises(InputError, match="'sinus' is no transform: perhaps you mean 'sin'"):
         transforms["sinus"]
-    with pytest.raises(InputError, match="No transform has the code 999"):
-        transforms.by_code(999)
 
 
 # Transforms of the user; each test has a registry of its own unless features must see it.
@@ -229,14 +220,13 @@ def cubed(x: np.ndarray) -> np.ndarray:
 def test_added_transform() -> None:
     registry = Transforms()
     first = registry.add("cubed", cubed)
-    assert first.code >= FIRST_USER_CODE
-    assert registry["cubed"] is first is registry.by_code(first.code)
+    assert registry["cubed"] is first
+    np.testing.assert_array_equal(called(first, np.array([2.0, -1.0])), [8.0, -1.0])
     np.testing.assert_array_equal(first([2.0, -1.0]), [8.0, -1.0])
     assert pickle.loads(pickle.dumps(first)) == first
     registry.remove("cubed")
     assert "cubed" not in registry
     again = registry.add("cubed", cubed, domain="x > 0")
-    assert again.code > first.code
     np.testing.assert_array_equal(again([2.0, -1.0]), [8.0, NAN])
     assert "cubed" not in transforms
 

@@ -20,7 +20,7 @@ from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.state import flip_all
 from modejump.kernels.store import new_store
-from modejump.likelihoods import log_marginal
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, GPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MJMCMCChain, chain_of, with_more_room

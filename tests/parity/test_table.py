@@ -76,6 +76,12 @@ def test_measures_equal_the_plain_ones(many) -> None:
     np.testing.assert_allclose(table.log_spellings[:m], log_spellings, rtol=1e-13, atol=1e-12)
 
 
+def test_keys_equal_the_plain_ones(many) -> None:
+    table, _, _, translated = many
+    some = range(0, len(translated), 20)
+    assert [int(table.key[f]) for f in some] == [twin.key_of(FOUR, translated[f]) for f in some]
+
+
 def test_order_of_construction_does_not_enter_the_keys() -> None:
     table, _, recipe = made(3_000, 2)
     first = dict(zip(twin.translation(FOUR, table), table.key.tolist()))

@@ -260,6 +260,20 @@ def children(table: FeatureTable, f: int) -> list[int]:
     return [int(c) for c in table.child[table.start[f] : table.start[f] + table.arity[f]]]
 
 
+def key_of(language: Nonlinear, feature: Feature) -> int:
+    """The hash of a feature's structure, by the definition."""
+    word = 2**64
+
+    def mix(z: int) -> int:
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % word
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % word
+        return z ^ z >> 31
+
+    kind, code, parts = language.decompose(feature)
+    total = sum(mix((key_of(language, part) + 0x632BE59BD9B4E019) % word) for part in parts) % word
+    return mix(total ^ mix(((kind + 1) * 0x9E3779B97F4A7C15 + (code + 7) * 0xD1342543DE82EF95) % word))
+
+
 def table_of(recipe: Recipe, room: int) -> tuple[FeatureTable, np.ndarray]:
     table = new_table(room)
     return table, recipe.into(table)

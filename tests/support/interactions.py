@@ -182,6 +182,7 @@ class Interaction(Expression):
 class Interactions(Language):
     """All interactions of some covariates up to a complexity, the number of their covariates."""
 
+    name = "interactions"
     operators = ("join", "add", "drop", "swap")
 
     def __init__(self, names: Sequence[str], limits: Limits) -> None:
@@ -244,5 +245,9 @@ class Interactions(Language):
         for m in range(1, min(complexity or self.limits.complexity, len(self.names)) + 1):
             yield from (self.of(names) for names in itertools.combinations(self.names, m))
 
-    def identity(self) -> Any:
-        return [list(self.limits), list(self.names)]
+    def to_dict(self) -> dict[str, Any]:
+        return {"names": list(self.names), "limits": list(self.limits)}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Interactions:
+        return cls(stored["names"], Limits(*stored["limits"]))

@@ -75,8 +75,8 @@ MUTANTS = (
             (
                 "flips[0] = draw_alias(rng, moves.threshold, moves.alias)",
                 "flips[0] = draw_alias(rng, moves.threshold, moves.alias)\n"
-                "        if st.size > 0 and uniform(rng) < 0.5:\n"
-                "            flips[0] = st.order[below(rng, st.size)]",
+                "    if st.size > 0 and uniform(rng) < 0.5:\n"
+                "        flips[0] = st.order[below(rng, st.size)]",
             ),
         ),
         "flip",

@@ -145,9 +145,15 @@ class Nonlinear(Language):
     ) -> np.ndarray:
         """Column of a feature in plain NumPy, NaN where a projection in it has no coefficients."""
         assert isinstance(feature, Feature)
-        if all(part.kind != "projection" or part in constants for part in feature.subfeatures()):
+        nowhere = np.full(len(next(iter(table.values()))), np.nan)
+        if any(part.kind == "projection" and part not in constants for part in feature.subfeatures()):
+            return nowhere
+        try:
             return evaluate(feature, table, constants)  # type: ignore[arg-type]
-        return np.full(len(table[self.names[0]]), np.nan)
+        except InputError:
+            raise
+        except Exception:  # a function of the user's may fail in any way: the feature is left out, as in a search
+            return nowhere
 
     def constants(
         self,

@@ -32,6 +32,12 @@ class Domain:
     text: str
     contains: Callable[[Array], NDArray[np.bool_]] = field(repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The built-in ones by their text: pickles know functions by name.
+        if DOMAINS.get(self.text) is self.contains:
+            return _builtin_domain, (self.text,)
+        return Domain, (self.text, self.contains)
+
 
 @dataclass(frozen=True)
 class Transform:
@@ -257,6 +263,10 @@ def _asked(subject: str, function: Callable[[Array], Any], x: Array) -> Any:
 
 
 transforms = Transforms()
+
+
+def _builtin_domain(text: str) -> Domain:
+    return Domain(text, DOMAINS[text])
 
 
 def _registered(name: str) -> Transform:
