@@ -323,11 +323,11 @@ def _problem(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Prob
         else resolve_family(about.get("family", "gaussian"), about.get("link"))
     )
     data = problem_data(
-        gram=gram, coef_prior=coef_prior, model_prior=compiled.arrays, columns=columns, glm=family.without_rows(base),
+        gram=gram, coef_prior=coef_prior, model_prior=compiled, columns=columns, glm=family.without_rows(base),
         base_rss=about["base_rss"], **values,
     )  # fmt: skip
     return Problem(
-        names, always_in, about["intercept"], coef_prior, model_prior, compiled, data, about["base_rss"],
+        names, always_in, about["intercept"], coef_prior, model_prior, data, about["base_rss"],
         arrays["base_coef"], about["rows"], family,
     )  # fmt: skip
 
@@ -361,11 +361,11 @@ def rowless_like(
     compiled = prior.compile(p, names=names, parents=None, always_in=())
     data = problem_data(
         gram=gram, corr=corr, first=np.arange(p + 1, dtype=np.int64), coef_prior=problem.coef_prior,
-        model_prior=compiled.arrays, columns=columns, glm=problem.family.without_rows(base), n=old.n, base=base,
+        model_prior=compiled, columns=columns, glm=problem.family.without_rows(base), n=old.n, base=base,
         base_rss=problem.base_rss,
     )  # fmt: skip
     return dataclasses.replace(
-        problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,
+        problem, names=names, always_in=(), model_prior=prior, data=data, observed=None,
         digest=None,
     )  # fmt: skip
 

@@ -124,7 +124,7 @@ def _with_addresses(problem: Any) -> Any:
         rows, p = problem.base_model, len(problem.names)
         table = Table(
             problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
-            UniformPrior().compile(p).arrays, projections=problem.space.projection > 0.0,
+            UniformPrior().compile(p), projections=problem.space.projection > 0.0,
         )  # fmt: skip
     else:
         data = problem.data

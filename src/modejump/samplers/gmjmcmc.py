@@ -119,7 +119,7 @@ def feature_problem(
     p = len(names)
     # The covariates are terms only by name, for sentences about models that fail.
     table = Table(
-        tuple(names), (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p).arrays, known,
+        tuple(names), (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), known,
         projections=space.projection > 0.0,
     )  # fmt: skip
     family, base_model = family.bind(table, prior.compile(n, base_rss), n)
