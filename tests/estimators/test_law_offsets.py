@@ -60,7 +60,7 @@ def test_models_of_laws_are_worth_what_selection_says(family, algorithm):
     # The chains weigh models by the same numbers; of a law with several spellings they know the sum.
     aliases, laws = model.inclusion_["aliases"], model.problem_
     plain = [row for row in model.models_.itertuples() if not any(aliases[text] for text in row.features)][:10]
-    prior = [log_prior_of(laws.index_of(row.features), laws.compiled_prior.arrays) for row in plain]
+    prior = [log_prior_of(laws.index_of(row.features), laws.data.prior) for row in plain]
     worth = [model.log_marginal_likelihood(row.features) for row in plain]
     gaps = np.array([row.log_posterior for row in plain]) - np.array(prior) - np.array(worth)
     assert len(plain) > 2 and np.ptp(gaps) < 1e-6

@@ -47,7 +47,7 @@ def noise_only(posterior: Posterior, new: NewRows) -> tuple[np.ndarray, np.ndarr
     """A mutant that leaves out model and parameter uncertainty: the best model's fit and its noise."""
     predictor = posterior.predictor("best")
     centre = predictor.mean(new)
-    half = stats.norm.ppf(0.5 + LEVEL / 2) * np.sqrt(predictor.components.variance @ predictor.components.weight)
+    half = stats.norm.ppf(0.5 + LEVEL / 2) * np.sqrt(predictor.scale2 @ predictor.weight)
     return centre - half, centre + half
 
 

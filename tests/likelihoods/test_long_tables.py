@@ -95,7 +95,7 @@ def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monk
     member = np.array([(int(store.words[e, 0]) >> t) & 1 for t in range(45)], bool)
     cols = np.flatnonzero(member)
     expected = fit_columns(data.glm, new_glm_work(data.glm, 45), cols, data.coef_prior, data.n)
-    expected += long_table.compiled_prior.arrays.log_size[len(cols)]
+    expected += long_table.data.prior.log_size[len(cols)]
     np.testing.assert_allclose(store.log_posterior[e], expected, rtol=0, atol=1e-6)
 
 

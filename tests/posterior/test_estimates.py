@@ -203,9 +203,9 @@ def test_median_model_holds_the_terms_of_at_least_one_half(exact: Posterior) -> 
 
 
 def test_log_marginal_likelihood_is_that_of_the_models_table(exact: Posterior) -> None:
-    prior = exact.problem.compiled_prior
+    prior = exact.problem.data.prior
     for _, row in exact.models().iterrows():
-        log_prior = float(prior.arrays.log_size[row["size"]])
+        log_prior = float(prior.log_size[row["size"]])
         assert exact.log_marginal_likelihood(row["features"]) == pytest.approx(row["log_posterior"] - log_prior)
     assert exact.log_marginal_likelihood([]) == 0.0
     with pytest.raises(InputError, match="not a term"):

@@ -19,8 +19,8 @@ from modejump.priors import (
     MODEL_PRIORS,
     BernoulliPrior,
     BetaBinomialPrior,
-    CompiledModelPrior,
     ModelPrior,
+    ModelPriorArrays,
     UniformPrior,
     log_model_prior,
     model_prior_from_dict,
@@ -56,10 +56,10 @@ def models(n_terms: int) -> Iterator[tuple[int, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(range(n_terms), size) for size in range(n_terms + 1))
 
 
-def log_prior(compiled: CompiledModelPrior, model: tuple[int, ...], n_terms: int) -> float:
+def log_prior(compiled: ModelPriorArrays, model: tuple[int, ...], n_terms: int) -> float:
     member = np.zeros(n_terms, dtype=np.uint8)
     member[list(model)] = 1
-    return log_model_prior(member, len(model), compiled.arrays)
+    return log_model_prior(member, len(model), compiled)
 
 
 def admissible(model: tuple[int, ...], prior: ModelPrior, parents: list[tuple[int, ...]]) -> bool:
@@ -91,15 +91,14 @@ def log_unrestricted(prior: ModelPrior, model: tuple[int, ...], n_terms: int) ->
 
 def check_against_definition(prior: ModelPrior, n_terms: int, parents: list[tuple[int, ...]]) -> None:
     compiled = prior.compile(n_terms, parents=parents)
-    assert compiled.normalised
     allowed = [model for model in models(n_terms) if admissible(model, prior, parents)]
     weights = np.array([log_unrestricted(prior, model, n_terms) for model in allowed])
     total = weights.max() + math.log(math.fsum(np.exp(weights - weights.max())))
     truth = dict(zip(allowed, weights - total))
     for model in models(n_terms):
         value = log_prior(compiled, model, n_terms)
-        assert value == plain.log_model_prior(set(model), compiled.arrays) or value == pytest.approx(
-            plain.log_model_prior(set(model), compiled.arrays), abs=EXACT
+        assert value == plain.log_model_prior(set(model), compiled) or value == pytest.approx(
+            plain.log_model_prior(set(model), compiled), abs=EXACT
         )
         if model in truth:
             assert value == pytest.approx(truth[model], abs=1e-10)
@@ -162,17 +161,17 @@ def test_counting_agrees_with_its_plain_twin(
 
 
 def test_beta_binomial_with_unit_parameters_is_uniform_over_sizes() -> None:
-    arrays = BetaBinomialPrior().compile(40).arrays
+    arrays = BetaBinomialPrior().compile(40)
     by_size = arrays.log_size + log_binomial(40, np.arange(41))
     np.testing.assert_allclose(by_size, -math.log(41), atol=1e-10)
-    arrays = BetaBinomialPrior(max_size=4).compile(40).arrays
+    arrays = BetaBinomialPrior(max_size=4).compile(40)
     by_size = arrays.log_size[:5] + log_binomial(40, np.arange(5))
     np.testing.assert_allclose(by_size, -math.log(5), atol=1e-10)
     assert np.all(arrays.log_size[5:] == -np.inf)
 
 
 def test_one_half_is_uniform() -> None:
-    half, uniform = BernoulliPrior(0.5).compile(30).arrays, UniformPrior().compile(30).arrays
+    half, uniform = BernoulliPrior(0.5).compile(30), UniformPrior().compile(30)
     np.testing.assert_allclose(half.log_size, uniform.log_size, atol=EXACT)
     np.testing.assert_allclose(uniform.log_size, -30 * math.log(2), atol=EXACT)
 
@@ -185,12 +184,12 @@ def test_many_terms() -> None:
         BernoulliPrior(0.01, max_size=10),
         BetaBinomialPrior(1, 50, max_size=10),
     ]:
-        arrays = prior.compile(n_terms).arrays
+        arrays = prior.compile(n_terms)
         by_size = arrays.log_size[:11] + log_binomial(n_terms, np.arange(11))
         assert math.fsum(np.exp(by_size)) == pytest.approx(1.0, abs=1e-9)
     # Equal probabilities given one by one, and a hard truncation, must give what a single number gives.
-    one = BernoulliPrior(0.9, max_size=3).compile(n_terms).arrays
-    each = BernoulliPrior((0.9,) * n_terms, max_size=3).compile(n_terms).arrays
+    one = BernoulliPrior(0.9, max_size=3).compile(n_terms)
+    each = BernoulliPrior((0.9,) * n_terms, max_size=3).compile(n_terms)
     for size in range(4):
         assert each.log_size[size] + each.log_weight[:size].sum() == pytest.approx(one.log_size[size], rel=1e-9)
 
@@ -215,20 +214,18 @@ def test_all_two_way_interactions_of_many_main_effects(heredity: str) -> None:
         pairs = math.comb(i, 2) if heredity == "strong" else math.comb(n_main, 2) - outside
         truth += math.comb(n_main, i) * 2**pairs
     compiled = UniformPrior(heredity=heredity).compile(len(parents), parents=parents)
-    assert compiled.normalised
-    assert compiled.arrays.log_size[0] == pytest.approx(-math.log(truth), rel=1e-12)
+    assert compiled.log_size[0] == pytest.approx(-math.log(truth), rel=1e-12)
     # The same models as independent fair coins, by the search that can take a probability for each term.
     coins = BernoulliPrior((0.5,) * (len(parents) - 1) + (0.5 + 1e-12,), heredity=heredity)
-    arrays = coins.compile(len(parents), parents=parents).arrays
+    arrays = coins.compile(len(parents), parents=parents)
     assert arrays.log_size[0] == pytest.approx(-math.log(truth), rel=1e-9)
 
 
 def test_too_many_parents_leave_the_constant_open() -> None:
     parents = two_way(MAX_GATES + 1)
     compiled = BetaBinomialPrior(heredity="strong", max_size=4).compile(len(parents), parents=parents)
-    assert not compiled.normalised
     # Ratios are right all the same.
-    without = BetaBinomialPrior().compile(len(parents)).arrays
+    without = BetaBinomialPrior().compile(len(parents))
     for model in [(), (0,), (0, 1), (0, 1, MAX_GATES + 1)]:
         assert log_prior(compiled, model, len(parents)) == pytest.approx(without.log_size[len(model)])
     assert log_prior(compiled, (0, MAX_GATES + 1), len(parents)) == -math.inf
@@ -240,7 +237,6 @@ def test_hopeless_weights_leave_the_constant_open() -> None:
     parents: list[tuple[int, ...]] = [(), *[(0,)] * (n_terms - 1)]
     q = (*(0.999,) * (n_terms - 1), 0.998)
     compiled = BernoulliPrior(q, max_size=1, heredity="strong").compile(n_terms, parents=parents)
-    assert not compiled.normalised
     assert math.isfinite(log_prior(compiled, (0,), n_terms))
 
 
@@ -249,15 +245,15 @@ def test_hopeless_weights_leave_the_constant_open() -> None:
 
 
 def test_compressed_parents() -> None:
-    arrays = UniformPrior(heredity="strong").compile(K, names=NAMES).arrays
+    arrays = UniformPrior(heredity="strong").compile(K, names=NAMES)
 
     def rows(start: np.ndarray, index: np.ndarray) -> list[list[int]]:
         return [list(index[start[j] : start[j + 1]]) for j in range(K)]
 
     assert rows(arrays.parent_start, arrays.parent_index) == [[], [], [], [0, 1], [0, 1, 2, 3], []]
     assert arrays.heredity == STRONG
-    assert UniformPrior().compile(K, names=NAMES).arrays.heredity == NONE
-    assert UniformPrior().compile(K, names=NAMES).arrays.parent_index.size == 0
+    assert UniformPrior().compile(K, names=NAMES).heredity == NONE
+    assert UniformPrior().compile(K, names=NAMES).parent_index.size == 0
     for array in arrays:
         if isinstance(array, np.ndarray):
             assert array.dtype in (np.float64, np.int64)
@@ -356,8 +352,8 @@ def test_priors_are_stored(prior: ModelPrior) -> None:
 
 
 def test_probabilities_by_name() -> None:
-    by_name = BernoulliPrior({"b": 0.7, "a": 0.2}).compile(2, names=["a", "b"]).arrays
-    by_place = BernoulliPrior([0.2, 0.7]).compile(2).arrays  # type: ignore[arg-type]
+    by_name = BernoulliPrior({"b": 0.7, "a": 0.2}).compile(2, names=["a", "b"])
+    by_place = BernoulliPrior([0.2, 0.7]).compile(2)  # type: ignore[arg-type]
     np.testing.assert_array_equal(by_name.log_weight, by_place.log_weight)
     np.testing.assert_array_equal(by_name.log_size, by_place.log_size)
     with pytest.raises(InputError, match="have no names"):
@@ -399,10 +395,9 @@ def test_limits_are_checked(cls: Any) -> None:
 def test_weights_of_terms_add_up_to_the_largest_size() -> None:
     prior = WeightedPrior((-1.0, -2.5, -4.0), max_size=2)
     compiled = prior.compile(3)
-    assert not compiled.normalised
     member = np.array([1, 0, 1], np.uint8)
-    assert log_model_prior(member, 2, compiled.arrays) == -5.0
-    assert log_model_prior(np.ones(3, np.uint8), 3, compiled.arrays) == -np.inf
+    assert log_model_prior(member, 2, compiled) == -5.0
+    assert log_model_prior(np.ones(3, np.uint8), 3, compiled) == -np.inf
     assert model_prior_from_dict(prior.to_dict()) == prior
     with pytest.raises(InputError, match="3 weights for 4 terms"):
         prior.compile(4)

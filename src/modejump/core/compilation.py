@@ -228,14 +228,7 @@ class OutsideCode(int):
     To compiled code each is a type of its own, with a digest of the source in it. So the package's functions are
     compiled anew for it, whenever it is registered, and their code is kept on disk apart from that of other sources.
 
-    Parameters
-    ----------
-    number : int
-        Place in the registry.
-    name : str
-        What it is called there.
-    digest : str
-        Digest of its source.
+    Made of its place in the registry, its name there, and a digest of its source.
     """
 
     name: str

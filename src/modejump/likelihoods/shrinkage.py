@@ -28,32 +28,20 @@ def shrinkage_factor(g: np.ndarray) -> np.ndarray:
 def posterior_g(
     prior: CoefPrior, par: np.ndarray, n: float, base: int, k: int, resid: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The posterior of g given a Gaussian model, as values and weights.
+    """The posterior of g given a Gaussian model, as ascending values and weights that sum to one.
 
-    Parameters
-    ----------
-    prior, par : CoefPrior, float64 (4,)
-        The prior and its parameters.
-    n, base, k, resid
-        As for `modejump.likelihoods.gaussian.marginal.log_marginal`.
-
-    Returns
-    -------
-    g, weight : float64 arrays
-        Ascending values, and weights that sum to one. One value where g is given or estimated; an infinite one where
-        nothing is shrunk, and for the base model (k = 0), which has nothing to shrink.
+    One value where g is given or estimated; an infinite one where nothing is shrunk, and for the base model (k = 0),
+    which has nothing to shrink. Arguments as for `modejump.likelihoods.gaussian.marginal.log_marginal`.
     """
-    nu = n - base
+    nu, resid = n - base, min(resid, 1.0)
     if k == 0 or not prior.shrinks:
         return np.array([np.inf]), np.ones(1)
-    if nu - k <= 0 or not resid > 0:
+    mixture = prior.mixture_form is not None
+    form, constant = prior.mixture_form_plain(par, n, base, k) if mixture else ((), 0.0)
+    if nu - k <= 0 or not resid > 0 or not np.isfinite(constant):
         raise InputError(f"a model of {k} columns beyond the base has no posterior of g with n = {n:g}; drop columns.")
-    resid = min(resid, 1.0)
-    if prior.mixture_form is None:
+    if not mixture:
         return np.array([prior.single_g(par, (1.0 - resid) * (nu - k) / (k * resid))]), np.ones(1)
-    form, constant = prior.mixture_form_plain(par, n, base, k)
-    if not np.isfinite(constant):
-        raise InputError(f"a model of {k} columns beyond the base has no posterior of g with n = {n:g}; drop columns.")
     x, bend = find_mode(nu, k, resid, form)
     step = 0.5 * step_size(x, bend, nu, k, resid, form)
     return _on_grid(lambda t: log_integrand_plain(t, nu, k, resid, form), float(np.log(x)), step, form)
@@ -62,13 +50,7 @@ def posterior_g(
 def posterior_g_laplace(
     prior: CoefPrior, par: np.ndarray, n: float, base: int, k: int, wald: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same for a generalised linear model, given Wald's statistic of its k columns.
-
-    Parameters
-    ----------
-    prior, par, n, base, k, wald
-        As for `posterior_g`.
-    """
+    """The same for a generalised linear model, given Wald's statistic of its k columns."""
     if k == 0 or not prior.shrinks:
         return np.array([np.inf]), np.ones(1)
     if prior.mixture_form is None:

@@ -290,7 +290,7 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
         corr=reader.array("corr", F, (p,)),
         first=_starts(reader, "first", terms, p),
         coef_prior=coef_prior,
-        model_prior=compiled.arrays,
+        model_prior=compiled,
         columns=columns,
         glm=family.without_rows(base),
         n=reader.number("n"),
@@ -299,7 +299,7 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
         zobrist=reader.array("zobrist", U, (terms,)),
     )
     return Problem(
-        names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, compiled, data, base_rss,
+        names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, data, base_rss,
         reader.array("base_coef", F, (base,)), _typed(about["rows"], "int"), family,
     )  # fmt: skip
 
@@ -383,7 +383,7 @@ def rowless_like(
         corr=corr,
         first=np.arange(p + 1, dtype=np.int64),
         coef_prior=problem.coef_prior,
-        model_prior=compiled.arrays,
+        model_prior=compiled,
         columns=Columns(np.empty((0, p)), base_factor(problem), loading, scale, np.ones(base), np.empty(0)),
         glm=problem.family.without_rows(base),
         n=old.n,
@@ -391,6 +391,6 @@ def rowless_like(
         base_rss=problem.base_rss,
     )
     return dataclasses.replace(
-        problem, names=names, always_in=(), model_prior=prior, compiled_prior=compiled, data=data, observed=None,
+        problem, names=names, always_in=(), model_prior=prior, data=data, observed=None,
         digest=None,
     )  # fmt: skip

@@ -189,21 +189,8 @@ def log_unequal_weights(log_weight: Array, terms: Gates, strong: bool, max_size:
 def log_normaliser(log_size: Array, log_weight: Array, parents: Sequence[Sequence[int]], heredity: int) -> float | None:
     """Log of the sum over the admissible models of exp(log_size[size] + the sum of the terms' log_weight).
 
-    Parameters
-    ----------
-    log_size : float64[K + 1]
-        By size; -inf for the sizes that are cut off.
-    log_weight : float64[K]
-        By term: all zero, or else the finite part of `log_size` is constant.
-    parents : sequence of K sequences of int
-        Parents of each term; they form no cycle.
-    heredity : int
-        Code of `modejump.priors.heredity`.
-
-    Returns
-    -------
-    float or None
-        None where there are too many gates, or too extreme weights, to go through all sets of gates.
+    Sizes that are cut off have -inf; either all weights are zero, or ``log_size`` is constant where it is finite. None
+    where there are too many gates, or too extreme weights, to go through all sets of gates.
     """
     n_terms = log_weight.size
     max_size = int(np.flatnonzero(log_size > -np.inf)[-1])

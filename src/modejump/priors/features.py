@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-
-
-class Weighed(Protocol):
-    """What a feature prior asks a feature."""
-
-    complexity: int
-
-    @property
-    def log_spellings(self) -> float:
-        """Log of the number of ordered binary trees that spell it."""
 
 
 class FeaturePrior:
@@ -46,7 +36,7 @@ class FeaturePrior:
         """
         raise NotImplementedError
 
-    def log_weights_of(self, features: Sequence[Weighed], n: float, covariates: int) -> np.ndarray:
+    def log_weights_of(self, features: Sequence[Any], n: float, covariates: int) -> np.ndarray:
         """Log weight of each of some features; other parameters as for `log_weights`."""
         by_complexity = self.log_weights(n, max((f.complexity for f in features), default=0), covariates)
         spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]

@@ -18,24 +18,6 @@ from modejump.priors.heredity import HEREDITY_CODES, compressed, effective_paren
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class CompiledModelPrior:
-    """A model prior made ready for K terms.
-
-    Attributes
-    ----------
-    arrays : ModelPriorArrays
-        What compiled code reads.
-    normalised : bool
-        Whether the prior sums to one over the admissible models. It always does without heredity; with
-        heredity the sum is out of reach when very many terms are parents of others, and then the prior is
-        known up to a constant.
-    """
-
-    arrays: ModelPriorArrays
-    normalised: bool
-
-
 class ModelPrior:
     """Base of all model priors; each is a frozen record with these two limits among its parameters.
 
@@ -68,8 +50,11 @@ class ModelPrior:
         names: Sequence[str] | None = None,
         parents: Sequence[Sequence[int]] | None = None,
         always_in: Collection[str] = (),
-    ) -> CompiledModelPrior:
-        """Make the prior ready for K terms.
+    ) -> ModelPriorArrays:
+        """The prior for K terms, as compiled code reads it.
+
+        It sums to one over the admissible models. With heredity the sum is out of reach when very many terms are
+        parents of others, and then it is known up to a constant.
 
         Parameters
         ----------
@@ -82,10 +67,6 @@ class ModelPrior:
             deduced from the names by `parents_from_names`.
         always_in : collection of str
             Names of the terms of the base model, which satisfy heredity; used when parents are deduced.
-
-        Returns
-        -------
-        CompiledModelPrior
         """
         K = whole_number(K, "The number of terms")
         if names is not None and len(names) != K:
@@ -106,8 +87,7 @@ class ModelPrior:
             constant = log_normaliser(log_size, log_weight, effective, heredity)
         if constant is not None:
             log_size -= constant
-        arrays = ModelPriorArrays(log_size, log_weight, heredity, *compressed(effective))
-        return CompiledModelPrior(arrays, normalised=constant is not None)
+        return ModelPriorArrays(log_size, log_weight, heredity, *compressed(effective))
 
     def to_dict(self) -> dict[str, Any]:
         """Return name and parameters as plain values, see `model_prior_from_dict`."""
@@ -259,14 +239,14 @@ class WeightedPrior(ModelPrior):
         names: Sequence[str] | None = None,
         parents: Sequence[Sequence[int]] | None = None,
         always_in: Collection[str] = (),
-    ) -> CompiledModelPrior:
-        """Make the prior ready for K terms."""
+    ) -> ModelPriorArrays:
+        """The prior for K terms, as compiled code reads it."""
         if len(self.log_weights) != K:
             raise InputError(
                 f"the weighted prior has {len(self.log_weights)} weights for {K} terms; give one for each."
             )
         largest = K if self.max_size is None else min(self.max_size, K)
-        return CompiledModelPrior(weights_only(np.array(self.log_weights), largest), normalised=False)
+        return weights_only(np.array(self.log_weights), largest)
 
 
 MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(

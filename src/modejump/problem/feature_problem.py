@@ -233,7 +233,7 @@ def problem_over(
     n = float(w.sum())
     # The covariates are terms only by name, for sentences about models that fail.
     table = Table(
-        names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p).arrays, known,
+        names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), known,
         fits_constants=language.fits_constants,
     )  # fmt: skip
     family, base_model = family.bind(table, prior.compile(n, base_rss), n)

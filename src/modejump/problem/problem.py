@@ -25,7 +25,7 @@ from modejump.likelihoods.gaussian.tables import MixturePrior, tabulated
 from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW
 from modejump.priors.coefficients import CoefPrior, CoefPriorData, resolve_coef_prior
 from modejump.priors.compiled import ModelPriorArrays
-from modejump.priors.models import CompiledModelPrior, ModelPrior, resolve_model_prior
+from modejump.priors.models import ModelPrior, resolve_model_prior
 from modejump.problem.checks import check_observations, checked_rows
 from modejump.problem.design import (
     Columns,
@@ -130,7 +130,6 @@ class Problem:
     intercept: bool
     coef_prior: CoefPrior
     model_prior: ModelPrior
-    compiled_prior: CompiledModelPrior
     data: ProblemData
     base_rss: float
     base_coef: np.ndarray
@@ -213,19 +212,19 @@ class Problem:
         compiled = _compile(model_prior, layout, parents)
         max_cols = min(max(int(np.ceil(n)) - base.shape[1] - 1, 0), len(corr))
         table = Table(
-            layout.names, layout.always_in, layout.first, y, w, base, candidates, gram, max_cols, compiled.arrays,
+            layout.names, layout.always_in, layout.first, y, w, base, candidates, gram, max_cols, compiled,
             offset, lambda basis: _standardised(columns, base, basis, order),
         )  # fmt: skip
         family, glm = family.bind(table, prior.compile(n, base_rss), n)
         if lent:
             columns = columns._replace(x=np.empty((0, len(layout.order))), response=np.empty(0))
         data = problem_data(
-            gram=gram, corr=corr, first=layout.first, coef_prior=prior, model_prior=compiled.arrays, columns=columns,
+            gram=gram, corr=corr, first=layout.first, coef_prior=prior, model_prior=compiled, columns=columns,
             glm=glm, n=n, base=base.shape[1], base_rss=base_rss,
         )  # fmt: skip
         return cls(
             names=layout.names, always_in=layout.always_in, intercept=intercept, coef_prior=prior,
-            model_prior=resolve_model_prior(model_prior), compiled_prior=compiled, data=data, base_rss=base_rss,
+            model_prior=resolve_model_prior(model_prior), data=data, base_rss=base_rss,
             base_coef=base_coef, rows=len(y), family=family, observed=Observed(y, w, offset),
         )  # fmt: skip
 
@@ -273,12 +272,12 @@ class Problem:
         check_observations(n, base)
         prior, compiled = resolve_coef_prior(coef_prior), _compile(model_prior, layout, None)
         data = problem_data(
-            gram=gram, corr=corr, first=layout.first, coef_prior=prior, model_prior=compiled.arrays, columns=columns,
+            gram=gram, corr=corr, first=layout.first, coef_prior=prior, model_prior=compiled, columns=columns,
             glm=family.without_rows(base), n=n, base=base, base_rss=base_rss,
         )  # fmt: skip
         return cls(
             names=layout.names, always_in=layout.always_in, intercept=True, coef_prior=prior,
-            model_prior=resolve_model_prior(model_prior), compiled_prior=compiled, data=data, base_rss=base_rss,
+            model_prior=resolve_model_prior(model_prior), data=data, base_rss=base_rss,
             base_coef=base_coef, rows=rows, family=family, digest=digest,
         )  # fmt: skip
 
@@ -298,7 +297,7 @@ class Problem:
         return [name for j, name in enumerate(self.names) if dead[first[j] : first[j + 1]].any()]
 
 
-def _compile(model_prior: Any, layout: Layout, parents: Sequence[Sequence[int]] | None) -> CompiledModelPrior:
+def _compile(model_prior: Any, layout: Layout, parents: Sequence[Sequence[int]] | None) -> ModelPriorArrays:
     prior = resolve_model_prior(model_prior)
     return prior.compile(len(layout.names), names=layout.names, parents=parents, always_in=layout.always_in)
 

@@ -114,7 +114,7 @@ def _with_addresses(problem: Any) -> Any:
         p = len(problem.names)
         table = Table(
             problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
-            UniformPrior().compile(p).arrays, fits_constants=problem.language.fits_constants,
+            UniformPrior().compile(p), fits_constants=problem.language.fits_constants,
         )  # fmt: skip
         bound, made = family.connect(table)
         rows = rows._replace(address=made.address, report=made.report)

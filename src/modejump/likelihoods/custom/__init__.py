@@ -1,1 +1,4 @@
-"""Likelihoods of the user's own."""
+"""Likelihoods of the user's own.
+
+May import: what `modejump.likelihoods` may.
+"""

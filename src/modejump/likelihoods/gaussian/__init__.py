@@ -1,1 +1,4 @@
-"""Gaussian marginal likelihoods, exact."""
+"""Gaussian marginal likelihoods, exact.
+
+May import: what `modejump.likelihoods` may.
+"""

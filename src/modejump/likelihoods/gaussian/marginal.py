@@ -44,24 +44,8 @@ _any_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor
 def log_marginal(prior, n, base, k, resid):
     """Log marginal likelihood of a Gaussian model minus that of the base model.
 
-    Parameters
-    ----------
-    prior : CoefPriorData or MixturePrior
-        The coefficient prior, from ``prior.compile(n, tss)``.
-    n : float
-        Number of observations, the sum of the case weights.
-    base : int
-        Columns of the base model.
-    k : int
-        Columns beyond the base model.
-    resid : float
-        RSS(M) / RSS(base). The caller floors it above 0; values above 1 by rounding count as 1.
-
-    Returns
-    -------
-    float
-        Exactly 0 at k = 0; -inf where M is not defined: no residual degree of freedom (n - base - k <= 0), or
-        a `resid` that is not a positive number.
+    Exactly 0 at k = 0; -inf where M is not defined: no residual degree of freedom (n - base - k <= 0), or a ``resid``
+    that is not a positive number. The caller floors it above 0; values above 1 by rounding count as 1.
     """
     if k == 0:
         return 0.0

@@ -133,15 +133,7 @@ def side_sum(x, t, h, sign, top, sum_so_far, rate, first, bound, nu, cols, resid
 
 @entry
 def log_mixture(nu, k, resid, form):
-    """Log of the integral over t of the relative likelihood of g times its prior without constant.
-
-    Parameters
-    ----------
-    nu, k, resid : float, int, float
-        Degrees of freedom of the base model, columns beyond it, RSS(M) / RSS(base) in (0, 1].
-    form : tuple of five floats
-        ``(shift, scale, alpha, beta, delta)`` of the prior, as at the head of this module.
-    """
+    """Log of the integral over t of the relative likelihood of g times its prior without constant."""
     shift, scale, alpha, beta, delta = form
     x, bend = find_mode(nu, k, resid, form)
     h = step_size(x, bend, nu, k, resid, form)
@@ -172,7 +164,7 @@ def log_mixture(nu, k, resid, form):
     return top + constant + math.log((1.0 + right + left) * h)
 
 
-def log_integrand_plain(t, nu, k, resid, form):
+def log_integrand_plain(t: np.ndarray, nu: float, k: int, resid: float, form: tuple[float, ...]) -> np.ndarray:
     """Plain twin of `log_integrand` for many t."""
     shift, scale, alpha, beta, delta = form
     x = np.exp(t)
@@ -180,7 +172,7 @@ def log_integrand_plain(t, nu, k, resid, form):
     loss = (1.0 - resid) / (1.0 + g * resid)
     near = np.log1p(-np.minimum(loss, 0.5))
     fit = np.where(loss < 0.5, near, np.log(resid * (1.0 + g) / (1.0 + g * resid)))
-    return 0.5 * nu * fit - 0.5 * k * np.log1p(g) + alpha * t - beta * np.log1p(x) - delta / x
+    return np.asarray(0.5 * nu * fit - 0.5 * k * np.log1p(g) + alpha * t - beta * np.log1p(x) - delta / x)
 
 
 @kernel

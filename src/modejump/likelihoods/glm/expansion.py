@@ -8,7 +8,7 @@ import numpy as np
 
 from modejump.core.compilation import entry
 from modejump.likelihoods.columns import fit_columns
-from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, has_estimate, load, new_glm_work
+from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, has_estimate, load_with_predictor, new_glm_work
 from modejump.likelihoods.glm.rows import score_rows
 
 # Rows whose information is below this share of the largest say nothing about the scale.
@@ -29,15 +29,10 @@ class Expansion(NamedTuple):
 @entry
 def _expand_rows(glm, work, cols, predictor, score, info):
     """Linear predictor without offset, score and information of all rows at the coefficients of the last fit."""
-    n, size = len(glm.y), glm.base.shape[0] + len(cols)
+    n = len(glm.y)
     for first in range(0, n, BLOCK):
         m = min(BLOCK, n - first)
-        load(glm, work, cols, len(cols), first, m)
-        for r in range(m):
-            work.eta[r] = glm.offset[first + r]
-        for i in range(size):
-            for r in range(m):
-                work.eta[r] += work.beta[i] * work.columns[i, r]
+        load_with_predictor(glm, work, cols, len(cols), first, m)
         score_rows(glm, work, first, m)
         for r in range(m):
             predictor[first + r] = work.eta[r] - glm.offset[first + r]

@@ -60,8 +60,8 @@ LOG = Link(
     "log", np.log, np.exp, latex=r"\log {}", text="log {}", positive=True, rows=_log_rows, settle=settle_shape
 )  # fmt: skip
 INVERSE = Link(
-    "inverse", lambda mean: 1.0 / mean, lambda t: 1.0 / t, latex="1 / {}", text="1/{}", positive=True, log_mean=_log_mean_of_inverse,
-    rows=_inverse_rows, settle=settle_shape,
+    "inverse", lambda mean: 1.0 / mean, lambda t: 1.0 / t, latex="1 / {}", text="1/{}", positive=True,
+    log_mean=_log_mean_of_inverse, rows=_inverse_rows, settle=settle_shape,
 )  # fmt: skip
 
 

@@ -90,16 +90,7 @@ def _log_peak(v: np.ndarray) -> np.ndarray:
 
 
 def log_shape_posterior(u: np.ndarray, gap: np.ndarray, n: float, flat: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """Log posterior of u = log v, up to a constant.
-
-    Parameters
-    ----------
-    u : ndarray
-        Where.
-    gap, n, flat, pull : ndarray or float
-        ``log v - digamma(v)`` at the estimate, observations, coefficients under a flat prior, and ``Q (1 - s) / v`` at
-        the estimate.
-    """
+    """Log posterior of u = log v, up to a constant; ``flat`` is d and ``pull`` is ``Q (1 - s) / v_hat``."""
     v = np.exp(u)
     return np.asarray(n * (_log_peak(v) - v * gap) - 0.5 * flat * u - 0.5 * pull * v)
 
@@ -107,23 +98,9 @@ def log_shape_posterior(u: np.ndarray, gap: np.ndarray, n: float, flat: np.ndarr
 def shape_rules(
     shape: np.ndarray, n: float, flat: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values of the shape that stand for its posterior in each of several components.
+    """Values of the shape that stand for its posterior in each of several components, given its estimates.
 
-    Parameters
-    ----------
-    shape : ndarray of shape (m,)
-        Maximum likelihood estimates.
-    n : float
-        Observations.
-    flat : ndarray of shape (m,)
-        Coefficients under a flat prior, fewer than observations.
-    pull : ndarray of shape (m,)
-        Wald's statistic times 1 - s, divided by the estimate of the shape.
-
-    Returns
-    -------
-    count, value, weight : ndarray
-        How many values each component has, then the values and their weights, one component after the other.
+    Returns how many values each component has, then the values and their weights, one component after the other.
     """
     gap, log_shape = log_less_digamma(shape), np.log(shape)
     low, high = log_shape - 60.0, log_shape + 60.0
@@ -142,8 +119,7 @@ def shape_rules(
     dense /= dense.sum(axis=1, keepdims=True)
     mean = (dense * u).sum(axis=1, keepdims=True)
     width = np.sqrt((dense * (u - mean) ** 2).sum(axis=1))
-    rules = []
-    for i in range(len(shape)):
-        rules.append(gauss_rule(u[i], dense[i], next(nodes for limit, nodes in _NARROW if width[i] <= limit)))
+    sizes = [next(nodes for limit, nodes in _NARROW if w <= limit) for w in width]
+    rules = [gauss_rule(*rule) for rule in zip(u, dense, sizes, strict=True)]
     count = np.array([len(node) for node, _ in rules], dtype=np.int64)
     return count, np.exp(np.concatenate([r[0] for r in rules])), np.concatenate([r[1] for r in rules])

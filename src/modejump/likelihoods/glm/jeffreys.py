@@ -25,7 +25,7 @@ from modejump.likelihoods.glm.newton import (
     add_information,
     dot,
     factorise,
-    load,
+    load_with_predictor,
     solve,
     sum_rows,
 )
@@ -46,18 +46,13 @@ def _add_penalty(glm, work, cols, k):
     """
     n, size = len(glm.y), glm.base.shape[0] + k
     columns, solved, eta, info, score = work.columns, work.solved, work.eta, work.info, work.score
-    hat, h, beta, curved = work.weighted, work.hessian, work.beta, work.curved
+    hat, h, curved = work.weighted, work.hessian, work.curved
     for i in range(size):
         for j in range(size):
             curved[i, j] = 0.0
     for first in range(0, n, BLOCK):
         m = min(BLOCK, n - first)
-        load(glm, work, cols, k, first, m)
-        for r in range(m):
-            eta[r] = glm.offset[first + r]
-        for i in range(size):
-            for r in range(m):
-                eta[r] += beta[i] * columns[i, r]
+        load_with_predictor(glm, work, cols, k, first, m)
         score_rows(glm, work, first, m)
         for r in range(m):
             hat[r] = 0.0

@@ -152,31 +152,18 @@ def new_glm_work(glm: Any, room: int) -> GlmWork:
     warm = np.zeros(b + p)
     if isinstance(glm, Glm):
         warm[:b] = glm.start
+    square, block_rows = np.zeros((m, m)), np.zeros((m, block))
     return GlmWork(
-        columns=np.zeros((m, block)),
-        weighted=np.zeros(block),
-        pair=np.zeros((2, block)),
-        eta=np.zeros(block),
-        score=np.zeros(block),
-        info=np.zeros(block),
-        hessian=np.zeros((m, m)),
-        gradient=np.zeros(m),
-        beta=np.zeros(m),
-        step=np.zeros(m),
-        column=np.zeros(m),
-        before=np.zeros((3, m)),
-        solved=np.zeros((m, block)),
-        curved=np.zeros((m, m)),
-        warm=warm,
-        last=np.zeros(m, np.int64),
-        onset=np.zeros(m),
+        columns=block_rows, weighted=np.zeros(block), pair=np.zeros((2, block)), eta=np.zeros(block),
+        score=np.zeros(block), info=np.zeros(block), hessian=square, gradient=np.zeros(m), beta=np.zeros(m),
+        step=np.zeros(m), column=np.zeros(m), before=np.zeros((3, m)), solved=block_rows.copy(), curved=square.copy(),
+        warm=warm, last=np.zeros(m, np.int64), onset=np.zeros(m),
         scalars=scalars_of(
             last_count=0, has_factor=0, moved_off=0, expected=0, bounded=bounded, log_likelihood=0.0, log_det_base=0.0,
             wald=0.0, shape=1.0, margin=0.0, decrement=0.0, stretch=0.0, may_ask=0, stage=NOTHING, asked_columns=0,
             answer=0.0,
         ),
-        own=np.zeros((m if own else 0, own)),
-        asked=np.zeros(m, np.int64),
+        own=np.zeros((m if own else 0, own)), asked=np.zeros(m, np.int64),
     )  # fmt: skip
 
 
@@ -229,6 +216,18 @@ def load(glm, work, cols, k, first, m):
         for i in range(k):
             for r in range(m):
                 columns[b + i, r] *= glm.unroot[first + r]
+
+
+@kernel
+def load_with_predictor(glm, work, cols, k, first, m):
+    """Columns of a block of rows, and the linear predictors of the rows at ``work.beta``."""
+    load(glm, work, cols, k, first, m)
+    columns, eta, beta = work.columns, work.eta, work.beta
+    for r in range(m):
+        eta[r] = glm.offset[first + r]
+    for i in range(glm.base.shape[0] + k):
+        for r in range(m):
+            eta[r] += beta[i] * columns[i, r]
 
 
 @summing
@@ -314,7 +313,7 @@ def sum_rows(glm, work, cols, k, start, stop):
     """Log likelihood, gradient and information at ``work.beta``, in one pass over some rows."""
     size = glm.base.shape[0] + k
     columns, eta, info, score = work.columns, work.eta, work.info, work.score
-    h, gradient, beta = work.hessian, work.gradient, work.beta
+    h, gradient = work.hessian, work.gradient
     for i in range(size):
         gradient[i] = 0.0
         for j in range(size):
@@ -324,12 +323,7 @@ def sum_rows(glm, work, cols, k, start, stop):
     total, margin = 0.0, np.inf if separable else -np.inf
     for first in range(start, stop, BLOCK):
         m = min(BLOCK, stop - first)
-        load(glm, work, cols, k, first, m)
-        for r in range(m):
-            eta[r] = glm.offset[first + r]
-        for i in range(size):
-            for r in range(m):
-                eta[r] += beta[i] * columns[i, r]
+        load_with_predictor(glm, work, cols, k, first, m)
         total += score_rows(glm, work, first, m)
         if separable:
             margin = min(margin, lowest_margin(glm.y, eta, first, m))

@@ -113,7 +113,7 @@ def _newton(work: GlmWork, parts: _Parts, prior: Any, steps: int) -> int:
 
 
 def fit_columns_by_parts(glm: Glm, work: GlmWork, cols: np.ndarray, prior: Any, n: float, threads: int = 1) -> float:
-    """The log marginal likelihood of `modejump.likelihoods.columns.fit_columns`, the rows shared by at most so many threads."""
+    """What `modejump.likelihoods.columns.fit_columns` returns, the rows shared by at most so many threads."""
     threads = max(1, min(threads, -(-len(glm.y) // PART)))
     pool = ThreadPoolExecutor(threads) if threads > 1 else None
     try:

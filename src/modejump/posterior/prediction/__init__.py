@@ -1,1 +1,4 @@
-"""Predictive distributions of Gaussian and generalised linear models."""
+"""Predictive distributions.
+
+May import: what `modejump.posterior` may.
+"""

@@ -102,7 +102,7 @@ class GNodes(NamedTuple):
         start = np.concatenate([[0], np.cumsum([len(rule[0]) for rule in rules])]).astype(np.int64)
         return cls(start, *(np.concatenate([rule[i] for rule in rules]) for i in range(2)))
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
+    def repeat(self, values: np.ndarray) -> np.ndarray:
         """A value of each model at each of its nodes."""
         return np.repeat(values, np.diff(self.start), axis=-1)
 
@@ -112,7 +112,7 @@ class GNodes(NamedTuple):
 
     def variance(self) -> np.ndarray:
         """Variance of s for each model."""
-        return self.mean((self.shrink - self.spread(self.mean(self.shrink))) ** 2)
+        return self.mean((self.shrink - self.repeat(self.mean(self.shrink))) ** 2)
 
 
 class Coefficients(NamedTuple):

@@ -79,12 +79,14 @@ class Predictor(PredictiveDistribution):
         rules = [_nodes(problem, len(c), float(r)) for c, r in zip(self.columns, models.resid, strict=True)]
         self.nodes = GNodes.of([rule[:2] for rule in rules])
         self.df, table = np.unique([rule[3] for rule in rules], return_inverse=True)
-        self._table = self.nodes.spread(table).astype(np.int64)
-        self._scale2 = np.concatenate([rule[2] for rule in rules])
+        self._table = self.nodes.repeat(table).astype(np.int64)
+        # Weight and squared scale of each component.
+        self.weight = self.nodes.weight * self.nodes.repeat(models.weight)
+        self.scale2 = np.concatenate([rule[2] for rule in rules])
         # The variance of Student-t is nu/(nu - 2) times its squared scale, and infinite for nu <= 2.
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(np.isinf(self.df), 1.0, np.where(self.df > 2.0, self.df / (self.df - 2.0), np.inf))
-            variance = self._scale2 * factor[self._table]
+            variance = self.scale2 * factor[self._table]
             shrunk = np.where(self.nodes.shrink > 0.0, self.nodes.shrink * variance, 0.0)
         # Of each model: E s, and E Var and E s Var of an observation.
         self._shrink = self.nodes.mean(self.nodes.shrink)
@@ -128,15 +130,14 @@ class Predictor(PredictiveDistribution):
         """Quantiles of the predictive mixture, shape (rows, len(probability)), exact to 1e-6 of the scale."""
         probability = np.asarray(probability, dtype=np.float64)
         unit = np.column_stack([quantile(self.df, p) for p in probability])
-        weight = (self.nodes.weight * self.nodes.spread(self.models.weight))[None]
         grid, shrink = make_tails(self.df), self.nodes.shrink
         out = np.empty((len(new.x), len(probability)))
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             for some in row_slices(len(fitted), len(shrink)):
-                loc = shrink * self.nodes.spread(fitted[some])
-                part = 1.0 + base_leverage[some, None] + shrink * self.nodes.spread(leverage[some])
-                at = np.sqrt(self._scale2 * part)
-                mixture_quantiles(loc, at, weight, self._table, grid, unit, probability, out[rows][some])
+                loc = shrink * self.nodes.repeat(fitted[some])
+                part = 1.0 + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
+                at = np.sqrt(self.scale2 * part)
+                mixture_quantiles(loc, at, self.weight[None], self._table, grid, unit, probability, out[rows][some])
         return (new.base @ self.problem.base_coef)[:, None] + out
 
     def _blocks(self, new: NewRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:

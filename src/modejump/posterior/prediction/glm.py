@@ -70,7 +70,7 @@ class GlmPredictor(PredictiveDistribution):
     def _average_over_shapes(self, sizes: np.ndarray) -> None:
         """Let values of the shape stand for its posterior at each value of g."""
         data, nodes = self.problem.data, self.nodes
-        estimate, wald, flat = (nodes.spread(values) for values in (self.fits.shape, self.fits.wald, sizes))
+        estimate, wald, flat = (nodes.repeat(values) for values in (self.fits.shape, self.fits.wald, sizes))
         flat = data.base + flat * (not self.problem.coef_prior.shrinks)
         pull = wald * (1.0 - nodes.shrink) / estimate
         several, self.shape, weight = self.family.shape_rules(estimate, data.n, flat.astype(np.float64), pull)
@@ -188,12 +188,12 @@ class GlmPredictor(PredictiveDistribution):
         A model in which a row's predictor has no mean says nothing about the row, and the others share its weight.
         """
         s = self.nodes.shrink
-        fixed, slope, fixed_variance, variance_slope = self.nodes.spread(parts)
+        fixed, slope, fixed_variance, variance_slope = self.nodes.repeat(parts)
         loc = offset[:, None] + fixed + s * slope
         variance = (fixed_variance + s * variance_slope) * self.wider
         loc, variance = self.link.log_mean(loc, variance)
         known = ~np.isnan(loc)
-        weight = np.where(known, self.nodes.spread(self.models.weight) * self.nodes.weight, 0.0)
+        weight = np.where(known, self.nodes.repeat(self.models.weight) * self.nodes.weight, 0.0)
         if not known.all():
             total = weight.sum(axis=1, keepdims=True)
             if not total.all():

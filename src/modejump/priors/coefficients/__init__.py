@@ -1,6 +1,9 @@
 """Priors of the regression coefficients given a model, one module each.
 
-To add one, write its module like those beside this file and add it to the list below.
+To add one, write its module like those beside this file and add it to the list below; from outside the package, call
+``COEF_PRIORS.register``.
+
+May import: what `modejump.priors` may.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,14 @@ def laplace_given_g(g, k, log_likelihood, log_det_base, wald):
     return log_likelihood - 0.5 * (log_det_base + k * math.log1p(g) + wald / (1.0 + g))
 
 
-def bayes_factor_given_g_plain(g, nu, k, resid):
-    """Log Bayes factor of a Gaussian model given g, as the papers print it."""
-    return 0.5 * (nu - k) * np.log1p(g) - 0.5 * nu * np.log1p(np.multiply(g, resid))
+def bayes_factor_given_g_plain(g: Any, nu: float, k: int, resid: Any) -> Any:
+    """Log Bayes factor of a Gaussian model given g, as the papers print it; of many where g or resid are arrays."""
+    return 0.5 * (nu - k) * np.log1p(g) - 0.5 * nu * np.log1p(g * resid)
 
 
-def laplace_given_g_plain(g, k, log_likelihood, log_det_base, wald):
+def laplace_given_g_plain(g: float, k: int, log_likelihood: float, log_det_base: float, wald: float) -> float:
     """Log marginal likelihood of a generalised linear model given g."""
-    return log_likelihood - log_det_base / 2 - k / 2 * np.log(1 + g) - wald / (2 * (1 + g))
+    return float(log_likelihood - log_det_base / 2 - k / 2 * np.log(1 + g) - wald / (2 * (1 + g)))
 
 
 @dataclass(frozen=True)
