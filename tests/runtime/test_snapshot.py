@@ -94,8 +94,6 @@ def genetic_walk(family: str, projections: bool) -> Walk:
     def advance(chain: GeneticChain, count: int) -> None:
         chain.run_to(chain.populations + count)
         chain.collect()
-        if count % 3 == 0:
-            chain._renew()
 
     return Walk(make, advance)
 
