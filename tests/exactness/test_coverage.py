@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy import stats
 from running import enumerate_models
+from scipy import stats
 
 from modejump.posterior import NewRows, Posterior, new_rows
 from modejump.priors.coefficients import KnownVariance

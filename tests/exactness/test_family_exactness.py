@@ -18,10 +18,10 @@ import reversible_twin as rt
 import twin
 from family_twin import CASES
 from reversible_mutants import MUTANTS, settings_of
+from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 from test_exactness import EVERYTHING, STEPS, Experiment, moves_of, stationarity, uneven_partners
 from test_reversible import SETTINGS
 from test_reversible import replicate as reversible_driver
-from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
@@ -227,7 +227,7 @@ def test_a_chain_that_forgets_features_knows_what_it_evaluates(name: str, monkey
 @pytest.mark.parametrize("move", POPULATION_MOVES)
 @pytest.mark.parametrize("name", [name for name in CASES if name != "batch"])
 def test_each_move_leaves_the_posterior(name: str, move: str) -> None:
-    experiment, kind = space(name), POPULATION_MOVES.index(move)
+    experiment, kind = space(name), list(POPULATION_MOVES).index(move)
     seed = 1000 + 100 * list(CASES).index(name) + kind
     ends = experiment.ends(reversible_driver(), kind, SETTINGS, turns=3, replications=60_000, seed=seed)
     assert np.abs(ends.values - experiment.exact.log_posterior[ends.ends]).max() < CLOSE

@@ -13,7 +13,7 @@ from scipy.stats import t
 from test_moves_between import LEVEL, SETTINGS, experiment_of, tolerance
 
 from modejump.features.expression import Expression
-from modejump.kernels.populations.moves import MOVED, PROPOSED
+from modejump.kernels.populations.between import MOVED, PROPOSED
 from modejump.samplers.chains import reversible_chain as reversible
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.settings import Sampler

@@ -20,7 +20,8 @@ from reversible_mutants import MUTANTS, UNBROKEN, Mutant
 from scipy.stats import chi2
 
 from modejump.experiments.spaces import feature_columns
-from modejump.kernels.populations.moves import MOVED, POPULATION_MOVES, ZERO_REVERSE
+from modejump.kernels.populations.between import MOVED, ZERO_REVERSE
+from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.priors import COEF_PRIORS
 from modejump.samplers.settings import Sampler
 
@@ -74,7 +75,7 @@ def experiment_of(case: str, **options: Any) -> Experiment:
 
 
 def code_of(move: str) -> int:
-    return MIXTURE if move == "mixture" else POPULATION_MOVES.index(move)
+    return MIXTURE if move == "mixture" else list(POPULATION_MOVES).index(move)
 
 
 def tolerance(experiment: Experiment, rows: np.ndarray) -> np.ndarray:

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from conftest import REFERENCE as FOLDER
 from conftest import read_models
+from running import enumerate_models
 from scipy import optimize, stats
 from scipy.special import gammaln, ndtr
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from running import enumerate_models
 
 import modejump
 from modejump import (

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit
+from running import enumerate_models, mjmcmc
 from scipy.integrate import trapezoid
 from scipy.stats import multivariate_normal, norm
-from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.space import Space

@@ -191,9 +191,7 @@ def test_unvisited_mass_is_told_and_frequencies_stand(
     assert sentences(text) == 3
 
 
-def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(
-    problem: Problem, chains: Result
-) -> None:
+def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(problem: Problem, chains: Result) -> None:
     renormalised = chains.renormalised.copy()
     renormalised[2] = abs(renormalised[2] - 0.3)
     found = replace(chains, models=with_alone(chains, 0.97), renormalised=renormalised)

@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 import reversible_twin as rt
 import twin
+from modejump.samplers.mixture import Mixture
 from running import gmjmcmc, mjmcmc, rgmjmcmc
 from sklearn.base import clone
 
@@ -34,7 +35,6 @@ from modejump.runtime import checkpoints as checkpoint
 from modejump.runtime.checkpoints import Checkpoint, read_arrays, remove_checkpoints, write_arrays, write_checkpoint
 from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.budget import Budget
-from modejump.samplers.mixture import Mixture
 from modejump.samplers.result import Result
 
 HERE = Path(__file__).resolve().parents[1] / "support"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from modejump.likelihoods.families import LINKS
 from scipy.optimize import brentq
 from scipy.special import digamma, expit, log_expit, log_ndtr, ndtr
 from scipy.stats import gamma, norm, poisson

@@ -26,7 +26,9 @@ from modejump.kernels.neighbour import set_model
 MODULES = [
     "kernels.store", "kernels.evaluate", "kernels.state", "kernels.neighbour", "kernels.moves", "kernels.surrogate",
     "kernels.jump", "kernels.chain", "kernels.traverse", "kernels.populations.archive",
-    "kernels.populations.population", "kernels.populations.fresh_features", "kernels.populations.moves",
+    "kernels.populations.population", "kernels.populations.fresh_features", "kernels.populations.between",
+    "kernels.populations.literal_move", "kernels.populations.coupled_move", "kernels.populations.edit_move",
+    "kernels.populations.recall_move", "kernels.populations.moves",
     "kernels.populations.reversible",
 ]  # fmt: skip
 _IMPORTED = re.compile(r"^from modejump\.([\w.]+) import", re.MULTILINE)
@@ -138,8 +140,10 @@ def load(mutant: Mutant) -> dict[str, ModuleType]:
     return load_changed(mutant.what, {mutant.module: mutant.changes})
 
 
-def load_changed(what: str, changes: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, ModuleType]:
-    """Fresh modules, by name, of those with changes and all that depend on them."""
+def load_changed(
+    what: str, changes: Mapping[str, Sequence[tuple[str, str]]], names: Mapping[str, Any] | None = None
+) -> dict[str, ModuleType]:
+    """Fresh modules, by name, of those with changes and all that depend on them; changes may use these names."""
     number = next(_numbers)
     fresh: dict[str, ModuleType] = {}
     # Nothing is kept on disk, where a function is known by its file: a mutant has none.
@@ -158,6 +162,7 @@ def load_changed(what: str, changes: Mapping[str, Sequence[tuple[str, str]]]) ->
             text = text.replace(f"from modejump.{other} import", f"from {fresh[other].__name__} import")
         text = text.replace("from modejump.core.compilation import", f"from {uncached.__name__} import")
         module = ModuleType(f"mutant{number}_{name.replace('.', '_')}")
+        module.__dict__.update(names or {})
         exec(compile(text, f"<{name} with {what}>", "exec"), module.__dict__)
         fresh[name] = sys.modules[module.__name__] = module
     return fresh

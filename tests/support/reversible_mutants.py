@@ -18,13 +18,18 @@ import numpy as np
 
 from modejump.core.compilation import Entry
 from modejump.core.random import alias_table
-from modejump.kernels.populations.moves import NONE, ZERO_REVERSE
+from modejump.kernels.populations.between import ZERO_REVERSE
+from modejump.kernels.populations.fresh_features import own_log_posterior
+from modejump.kernels.populations.moves import NONE
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.settings import Sampler
 
 # How the two switches are read: by functions that know the chain, and by those that know the moves' settings alone.
 CHAIN, BETWEEN = "fc.fresh.left", f"between.tried[{NONE}, {ZERO_REVERSE}]"
-_MOVES, _FRESH = "kernels.populations.moves", "kernels.populations.fresh_features"
+_BETWEEN, _LITERAL, _COUPLED, _EDIT, _RECALL, _FRESH = (
+    f"kernels.populations.{name}"
+    for name in ("between", "literal_move", "coupled_move", "edit_move", "recall_move", "fresh_features")
+)
 _DROP = "    drop_fresh(fc, between.also)\n"
 _LIBRARY_FACTOR = "(_library_size(fresh, st) - _library_size(fresh, forward)) * np.log(between.include)"
 
@@ -56,10 +61,6 @@ class Mutant:
     prepare: Callable[[ReversibleChain], None] | None = None
 
 
-def _moves(old: str, new: str, **options: Any) -> Change:
-    return Change(_MOVES, old, new, **options)
-
-
 def uneven_places(chain: ReversibleChain) -> None:
     """Flips that prefer the first place for a fresh feature, so that it matters which came first."""
     weight = np.ones(len(chain.arrays.population.feature))
@@ -72,71 +73,74 @@ def uneven_places(chain: ReversibleChain) -> None:
 MUTANTS = (
     Mutant(
         "rho^d instead of (rho / (1 - rho))^d, as printed",
-        (_moves("(size - d) * np.log(1.0 - rho)", "0.0", switch=BETWEEN),),
+        (Change(_BETWEEN, "(size - d) * np.log(1.0 - rho)", "0.0", switch=BETWEEN),),
         ("literal", "delayed", "small", "coupled"),
     ),
     Mutant(
         "no factor for populations of unequal size",
-        (_moves("(size - d) * np.log(1.0 - rho)", "-d * np.log(1.0 - rho)", switch=BETWEEN),),
+        (Change(_BETWEEN, "(size - d) * np.log(1.0 - rho)", "-d * np.log(1.0 - rho)", switch=BETWEEN),),
         ("literal", "delayed"),
         {"generated": 12},
     ),
     Mutant(
         "numerator q_r(M'|S, M_k) instead of q_r(M|S, M_k)",
-        (_moves("_log_randomise(between, back, distance(st, backward))",
-                "_log_randomise(between, back, distance(forward, backward))"),),
+        (Change(_LITERAL, "log_randomise(between, back, distance(st, backward))",
+                "log_randomise(between, back, distance(forward, backward))"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "no check that the way back contains the model",
-        (_moves("not _contains(between, st)", "False"),),
+        (Change(_LITERAL, "not _contains(between, st)", "False"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "a way back that knows the model it came from",
-        (_moves("range(fc.fresh.first)", "range(len(features))"),),
+        (Change(_LITERAL, "range(fc.fresh.first)", "range(len(features))"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "a way back that knows the last population",
-        (_moves("range(fc.fresh.first)", "range(len(features))"), _moves(_DROP, "", statement=True)),
+        (
+            Change(_LITERAL, "range(fc.fresh.first)", "range(len(features))"),
+            Change(_LITERAL, _DROP, "", statement=True),
+        ),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "the target with the boosts of fresh features",
-        (_moves("own_log_posterior(fresh, forward) - own_log_posterior(fresh, st)",
+        (Change(_LITERAL, "own_log_posterior(fresh, forward) - own_log_posterior(fresh, st)",
                 "forward.log_posterior - st.log_posterior"),),
         ("literal", "delayed", "small"),
     ),
     Mutant(
         "coupled without the library's factor",
-        (_moves(_LIBRARY_FACTOR, "0.0"),),
+        (Change(_COUPLED, _LIBRARY_FACTOR, "0.0"),),
         ("coupled",),
     ),
     Mutant(
         "coupled with the library's factor upside down",
-        (_moves(_LIBRARY_FACTOR, f"-{_LIBRARY_FACTOR}"),),
+        (Change(_COUPLED, _LIBRARY_FACTOR, f"-{_LIBRARY_FACTOR}"),),
         ("coupled",),
     ),
     Mutant(
         "coupled without the factors of fresh features",
-        (_moves("forward.log_posterior - st.log_posterior + log_factor",
+        (Change(_COUPLED, "forward.log_posterior - st.log_posterior + log_factor",
                 "own_log_posterior(fresh, forward) - own_log_posterior(fresh, st) + log_factor"),),
         ("coupled",),
     ),
     Mutant(
         "edits without their ratio",
-        (_moves("np.log(back / edit_probability(fc.space, fc.table, f, g))", "0.0"),),
+        (Change(_EDIT, "np.log(back / edit_probability(fc.space, fc.table, f, g))", "0.0"),),
         ("edit",),
     ),
     Mutant(
         "edits with the boosts of fresh features",
-        (_moves("value - st.log_posterior - boosts", "value - st.log_posterior"),),
+        (Change(_EDIT, "value - st.log_posterior - boosts", "value - st.log_posterior"),),
         ("edit",),
     ),
     Mutant(
         "recalled models without their weights",
-        (_moves("recalled.log_weight[old] - recalled.log_weight[new]", "0.0"),),
+        (Change(_RECALL, "recalled.log_weight[old] - recalled.log_weight[new]", "0.0"),),
         ("recall",),
     ),
     Mutant(
@@ -168,8 +172,10 @@ def broken_driver() -> Entry:
     for number, mutant in enumerate(MUTANTS, start=1):
         for change in mutant.changes:
             changes.setdefault(change.module, []).append((change.old, change.text(number)))
-    fresh = mutants.load_changed("mutants", changes)
-    return feature_experiments.driver(fresh["kernels.populations.reversible"], fresh[_MOVES], fresh[_FRESH])
+    fresh = mutants.load_changed("mutants", changes, {"own_log_posterior": own_log_posterior})
+    return feature_experiments.driver(
+        fresh["kernels.populations.reversible"], fresh["kernels.populations.moves"], fresh[_FRESH]
+    )
 
 
 def switch(mutant: Mutant) -> Callable[[ReversibleChain], None]:

@@ -19,20 +19,11 @@ import plain
 
 from modejump.kernels.evaluate import RANK_TOLERANCE, RESID_FLOOR
 from modejump.kernels.jump import COLD
-from modejump.kernels.moves import (
-    BIRTH_DEATH,
-    FLIP,
-    JUMP_ANNEAL,
-    JUMP_GREEDY,
-    MAX_FLIPS,
-    MULTI,
-    PARTNER,
-    SWAP,
-    Moves,
-)
+from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.store import ModelStore
 from modejump.problem.problem import Problem, standardised_block
 
+FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH = map(KERNELS.index, ("flip", "multi", "swap", "partner", "birth-death"))
 WORD = (1 << 64) - 1
 # Two ways to one log posterior agree to this, or to the rounding of a large value.
 ACCURACY = 1e-9

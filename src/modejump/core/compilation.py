@@ -26,7 +26,7 @@ from numba.core.ccallback import CFunc
 from numba.extending import models, overload, register_model, typeof_impl
 
 from modejump.core.errors import ModejumpWarning
-from modejump.core.handles import Handle
+from modejump.core.handles import Handle, note_outside
 from modejump.core.linking import ENTRY_OPTIONS, KERNEL_OPTIONS
 
 PACKAGE = Path(__file__).parent.parent
@@ -216,6 +216,7 @@ def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Call
 
     def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
         function.implementations[kind] = implementation
+        note_outside(kind, implementation)
         return implementation
 
     return register

@@ -11,6 +11,9 @@ named ``scalars`` are numbers that can be read and set: ``state.size += 1``.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,23 @@ from numba.extending import (
 )
 
 SCALARS = "scalars"
+# Digests of code from outside the package that is compiled together with the package's own, by the kind of named tuple
+# that it belongs to. They are part of the types, and so of what compiled code is kept under.
+_OUTSIDE: dict[type, str] = {}
+
+
+def note_outside(kind: type, function: Any) -> None:
+    """Note that a function, which may be from outside the package, is compiled for named tuples of a kind."""
+    if not function.__module__.startswith("modejump."):
+        source = Path(inspect.getfile(function)).read_bytes() if Path(inspect.getfile(function)).exists() else b""
+        _OUTSIDE[kind] = hashlib.sha256(_OUTSIDE.get(kind, "").encode() + source).hexdigest()[:16]
+
+
+def _outside(inner: Any) -> str:
+    """Digests that belong to a named tuple and to those inside it."""
+    parts = [_OUTSIDE.get(inner.instance_class, "")]
+    parts += [_outside(part) for part in inner.types if isinstance(part, types.BaseNamedTuple)]
+    return "".join(parts)
 
 
 class HandleType(types.Type):
@@ -36,7 +56,7 @@ class HandleType(types.Type):
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        super().__init__(name=f"Handle({inner})")
+        super().__init__(name=f"Handle({inner}){_outside(inner) if _OUTSIDE else ''}")
 
     @property
     def kind(self) -> type:

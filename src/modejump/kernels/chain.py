@@ -11,7 +11,7 @@ from modejump.core.handles import scalars_of
 from modejump.core.random import draw_cumulative
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.jump import mode_jump
-from modejump.kernels.moves import JUMP_GREEDY, MAX_FLIPS, accept, propose
+from modejump.kernels.moves import JUMP_GREEDY, JUMP_TEMPERED, KERNELS, MAX_FLIPS, accept, propose
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.state import State, Work, copy_state, flip_all, new_state, new_work, word_count
 from modejump.kernels.store import ModelStore, new_store
@@ -54,7 +54,7 @@ def new_record(n_terms: int) -> Record:
         np.zeros(n_terms, np.int64),
         np.zeros(n_terms + 1),
         scalars_of(clock=0, entered=0),
-        np.zeros((8, 2), np.int64),
+        np.zeros((len(KERNELS), 2), np.int64),
     )
 
 
@@ -165,7 +165,7 @@ def jump_step(which, data, ch, moves):
 @kernel
 def step(which, data, ch, moves):
     """One step of one kernel; True where a proposal was accepted."""
-    if which >= JUMP_GREEDY:
+    if JUMP_GREEDY <= which <= JUMP_TEMPERED:
         return jump_step(which, data, ch, moves)
     return local_step(which, data, ch, moves)
 

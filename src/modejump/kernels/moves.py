@@ -6,15 +6,14 @@ made from the present model returns no flips: the chain stays, which keeps the k
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from modejump.core.compilation import kernel
+from modejump.core.compilation import kernel, switch
+from modejump.core.handles import note_outside
 from modejump.core.random import below, draw_alias, uniform
 
-FLIP, MULTI, SWAP, PARTNER, BIRTH_DEATH, JUMP_GREEDY, JUMP_ANNEAL, JUMP_TEMPERED = range(8)
-KERNELS = ("flip", "multi", "swap", "partner", "birth-death", "jump-greedy", "jump-anneal", "jump-tempered")
 # At most so many terms flip in one local move.
 MAX_FLIPS = 4
 
@@ -26,7 +25,7 @@ NO_SURROGATE = np.zeros(1)
 class Moves(NamedTuple):
     """Settings of the kernel mixture; frozen after warm-up."""
 
-    cumulative: np.ndarray  # float64 (8,): cumulative weights of the kernels
+    cumulative: np.ndarray  # float64 (kernels,): cumulative weights of the kernels
     threshold: np.ndarray  # float64 (K,), with alias (K,): which term a flip chooses
     alias: np.ndarray
     partner: np.ndarray  # int64 (K, P): terms correlated with each term
@@ -78,7 +77,7 @@ def _propose_multi(st, moves, rng, flips):
 
 
 @kernel
-def _propose_swap(st, rng, flips):
+def _propose_swap(st, moves, rng, flips):
     """Exchange a term in the model for one outside, both uniformly: symmetric, since the size stays."""
     k = len(st.member)
     size = st.size
@@ -109,7 +108,7 @@ def _propose_partner(st, moves, rng, flips):
 
 
 @kernel
-def _propose_birth_death(st, rng, flips):
+def _propose_birth_death(st, moves, rng, flips):
     """Add a term from outside or drop one from inside, with even odds; the counts on either side differ."""
     k = len(st.member)
     size = st.size
@@ -125,16 +124,47 @@ def _propose_birth_death(st, rng, flips):
 
 
 @kernel
-def propose(which, st, moves, rng, flips):
-    """A local proposal; returns (number of flips, log proposal ratio)."""
-    if which == FLIP:
-        # The term is drawn from a fixed distribution, whatever the model: symmetric.
-        flips[0] = draw_alias(rng, moves.threshold, moves.alias)
-        return 1, 0.0
-    if which == MULTI:
-        return _propose_multi(st, moves, rng, flips)
-    if which == SWAP:
-        return _propose_swap(st, rng, flips)
-    if which == PARTNER:
-        return _propose_partner(st, moves, rng, flips)
-    return _propose_birth_death(st, rng, flips)
+def _propose_flip(st, moves, rng, flips):
+    """Flip a term drawn from a fixed distribution, whatever the model: symmetric."""
+    flips[0] = draw_alias(rng, moves.threshold, moves.alias)
+    return 1, 0.0
+
+
+@kernel
+def _propose_nothing(which, st, moves, rng, flips):
+    return 0, 0.0
+
+
+LOCAL_MOVES: dict[str, Any] = {
+    "flip": _propose_flip,
+    "multi": _propose_multi,
+    "swap": _propose_swap,
+    "partner": _propose_partner,
+    "birth-death": _propose_birth_death,
+}
+JUMPS = ("jump-greedy", "jump-anneal", "jump-tempered")
+# All kernels of MJMCMC; their places are their numbers.
+KERNELS: list[str] = [*LOCAL_MOVES, *JUMPS]
+JUMP_GREEDY, JUMP_ANNEAL, JUMP_TEMPERED = (KERNELS.index(name) for name in JUMPS)
+
+
+def add_local_move(name: str, proposal: Any) -> None:
+    """Add a local move, for `Sampler` to give a weight.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    proposal : kernel
+        Takes the state, the settings, the random stream and room for the terms that flip; returns how many flip, at
+        most four, and the log of the proposal ratio.
+    """
+    LOCAL_MOVES[name] = proposal
+    if name not in KERNELS:
+        KERNELS.append(name)
+    note_outside(Moves, proposal.py_func)
+
+
+propose = switch(
+    "st, moves, rng, flips", lambda: {KERNELS.index(name): move for name, move in LOCAL_MOVES.items()}, _propose_nothing
+)

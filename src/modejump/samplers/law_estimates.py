@@ -203,7 +203,7 @@ def result_of_chains(
         populations=sum(o.populations for o in searched),
         restarts=sum(o.restarts for o in searched),
         library=len(chains[0].library),
-        population_moves=acceptance_of(POPULATION_MOVES, [c.arrays.between.tried for c in chains]),
+        population_moves=acceptance_of(list(POPULATION_MOVES), [c.arrays.between.tried for c in chains]),
         library_share=float(evaluated.visits.sum() / steps),
         laws=laws,
         **about,

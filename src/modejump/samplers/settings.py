@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.kernels.moves import KERNELS
-from modejump.kernels.populations.moves import POPULATION_MOVES, SEARCHES
+from modejump.kernels.populations.between import SEARCHES
+from modejump.kernels.populations.moves import POPULATION_MOVES
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,13 @@ class Sampler:
         return max(100, int(self.rate * places * rows / 2000))
 
 
-def weights_of(given: Mapping[str, float], names: tuple[str, ...]) -> np.ndarray:
+def weights_of(given: Mapping[str, float], names: Iterable[str]) -> np.ndarray:
     """Weights in the order of the names, which sum to one."""
     weights = np.array([float(given.get(name, 0.0)) for name in names])
     return np.asarray(weights / weights.sum())
 
 
-def _check_weights(kind: str, given: Mapping[str, float] | None, known: tuple[str, ...]) -> None:
+def _check_weights(kind: str, given: Mapping[str, float] | None, known: Collection[str]) -> None:
     if given is None:
         return
     for name, weight in given.items():

@@ -15,10 +15,10 @@ from modejump.features.language import write_column
 from modejump.kernels.chain import Chain
 from modejump.kernels.moves import Moves
 from modejump.kernels.populations.archive import Archive
+from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores, evaluate_models, place_edits, score_edits
 from modejump.kernels.populations.fresh_features import FreshFeatures, restore_place
 from modejump.kernels.populations.genetic import Genetic, evolve
-from modejump.kernels.populations.moves import Between
 from modejump.kernels.populations.population import Population, fill_place
 from modejump.kernels.populations.reversible import finish, sample
 

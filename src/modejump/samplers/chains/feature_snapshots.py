@@ -13,7 +13,7 @@ from modejump.features.expression import Expression
 from modejump.features.language import Language
 from modejump.features.table import MAX_CHILDREN, FeatureTable, enter_nodes, forget_from
 from modejump.kernels.populations.archive import Archive
-from modejump.kernels.populations.moves import index_models
+from modejump.kernels.populations.recall_move import index_models
 from modejump.runtime.snapshots import Reader, Snapshot, scalar_arrays, under
 
 # No table of features holds deeper ones.

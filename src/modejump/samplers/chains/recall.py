@@ -8,7 +8,8 @@ import numpy as np
 
 from modejump.core.random import alias_table
 from modejump.features.expression import Expression
-from modejump.kernels.populations.moves import Recalled, index_models
+from modejump.kernels.populations.between import Recalled
+from modejump.kernels.populations.recall_move import index_models
 from modejump.runtime.snapshots import Reader
 
 # Models that a chain may recall: so many of the best at most, and none so far below the best.

@@ -14,9 +14,10 @@ from modejump.features.distribution import FeatureDistribution, list_edits
 from modejump.features.expression import Expression
 from modejump.features.table import forget_from
 from modejump.kernels.moves import KERNELS, Moves
+from modejump.kernels.populations.between import SEARCHES, Between
 from modejump.kernels.populations.feature_chain import FINISH, PLACE_LIBRARY, SAMPLE, SETTLE
 from modejump.kernels.populations.fresh_features import FreshFeatures
-from modejump.kernels.populations.moves import POPULATION_MOVES, SEARCHES, Between
+from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.kernels.populations.reversible import DONE, WANT_FEATURES, WANT_STORE, has_room
 from modejump.kernels.store import bytes_per_model
 from modejump.problem.feature_problem import FeatureProblem

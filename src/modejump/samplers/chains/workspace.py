@@ -15,11 +15,12 @@ from modejump.features.table import FeatureTable, enter_nodes, new_table
 from modejump.kernels.chain import new_chain
 from modejump.kernels.moves import JUMP_GREEDY, KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.populations.archive import new_archive
+from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores
 from modejump.kernels.populations.feature_chain import RESTORE_PLACES, FeatureChain, work
 from modejump.kernels.populations.fresh_features import FreshFeatures
 from modejump.kernels.populations.genetic import Genetic
-from modejump.kernels.populations.moves import POPULATION_MOVES, Between
+from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.kernels.populations.population import Population
 from modejump.kernels.state import word_count
 from modejump.problem.feature_problem import FeatureProblem
