@@ -285,7 +285,7 @@ def test_packed_problems_are_the_same_to_compiled_code() -> None:
     other = unpack(pack(features))
     for name in ("x", "y", "response", "basis", "root_weight", "base_model"):
         assert numba.typeof(getattr(other, name)) == numba.typeof(getattr(features, name)), name
-    assert other.language.identity() == features.language.identity()
+    assert other.language.to_dict() == features.language.to_dict()
 
 
 def test_what_cannot_be_packed_is_refused() -> None:
