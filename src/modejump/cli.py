@@ -265,6 +265,7 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(str(error))
         return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:
         _complain("interrupted.")
-        return INTERRUPTED
     return status if isinstance(status, int) else 0

@@ -19,7 +19,6 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from modejump.runtime.joblib_executor import RemoteExecutor, pack, unpack
 from running import gmjmcmc, mjmcmc, rgmjmcmc
 
 import modejump
@@ -33,8 +32,9 @@ from modejump.likelihoods.custom.own import LikelihoodError
 from modejump.problem.feature_problem import feature_problem
 from modejump.problem.problem import Problem
 from modejump.runtime.checkpoints import Checkpoint
-from modejump.runtime.executors import Pace, work_on
+from modejump.runtime.executors import Executor, Pace
 from modejump.runtime.files import CHECKPOINT
+from modejump.runtime.remote import RemoteExecutor, executor_for, pack, unpack, work_on
 from modejump.samplers.chains.mjmcmc_chain import MJMCMCChain
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.settings import Sampler
@@ -285,7 +285,7 @@ def test_packed_problems_are_the_same_to_compiled_code() -> None:
     other = unpack(pack(features))
     for name in ("x", "y", "response", "basis", "root_weight", "base_model"):
         assert numba.typeof(getattr(other, name)) == numba.typeof(getattr(features, name)), name
-    assert other.language.identity() == features.language.identity()
+    assert other.language.to_dict() == features.language.to_dict()
 
 
 def test_what_cannot_be_packed_is_refused() -> None:

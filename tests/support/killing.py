@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mortal import outcome
 
 import modejump
-from modejump.runtime import checkpoints as checkpoint
+from modejump.runtime import checkpoints
 
-FILES = ("posterior.npz", "models.csv", "inclusion.csv")
 EVERY = 0.002
 RNG = np.random.default_rng(11)
 X = RNG.uniform(0.5, 3.0, (60, 8))
@@ -76,14 +76,10 @@ def in_a_process(work: Callable[[], None], kill_after: float | None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def contents(folder: Path) -> list[bytes]:
-    return [(folder / name).read_bytes() for name in FILES]
-
-
 def main(algorithm: str, runs_wanted: int, seed: int) -> dict[str, Any]:
     """Kill so many runs, each up to three times, and let them end."""
     # Small states: write whenever there is something to write.
-    checkpoint.MOST_SHARE = 1e9
+    checkpoints.MOST_SHARE = 1e9
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(seed)
     told: dict[str, Any] = {"killed runs": 0, "identical": 0, "kills": 0, "phases": [], "different": []}
@@ -105,12 +101,12 @@ def main(algorithm: str, runs_wanted: int, seed: int) -> dict[str, Any]:
                 killed += status == -signal.SIGKILL
                 manifest = folder / "checkpoint.json"
                 state = json.loads(manifest.read_text())["state"] if manifest.exists() else {"phase": "none"}
-                told["phases"].append(state.get("phase", "warm-up" if "round" in state else "sampling"))
+                told["phases"].append(state["phase"])
                 work = go_on
             status = in_a_process(partial(go_on, folder, algorithm, jobs), None)
             told["kills"] += killed
             told["killed runs"] += killed > 0
-            if status == 0 and contents(folder) == contents(alone):
+            if status == 0 and outcome(folder) == outcome(alone):
                 told["identical"] += killed > 0
             else:
                 told["different"].append(folder.name)

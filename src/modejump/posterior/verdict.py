@@ -118,7 +118,7 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
     chains = result.batch_means.shape[0]
     start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''}, frequencies"
     if len(d.frequency) == 0:
-        return f"{start} have nothing to count, because no term can enter or leave.", "good"
+        return f"{start} have nothing to count: no term can enter or leave.", "good"
     gap = np.abs(d.frequency - posterior.renormalised)
     at = int(np.argmax(gap))
     outside = (gap > DISAGREE) & (gap > _ERRORS * np.nan_to_num(d.mcse))
@@ -131,7 +131,7 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
         f"the largest difference is {gap[at]:.2g} ({posterior.problem.names[at]}{errors})."
     )
     if outside.any():
-        text = text[:-1] + ", so part of the posterior may not have been found."
+        text = text[:-1] + ", so the chains may have missed part of the posterior."
     return text, "doubtful" if outside.any() else "good"
 
 
@@ -151,10 +151,7 @@ def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
         apart = apart[np.argsort(-d.r_hat[apart], kind="stable")]
         worst = d.r_hat[apart[0]]
         how = "chains that never left where they were" if np.isinf(worst) else f"R-hat up to {worst:.2f}"
-        text = (
-            f"The chains sit apart on {_list(names, apart)} ({how}): these frequencies are not to be "
-            "trusted; run longer."
-        )
+        text = f"The chains sit apart on {_list(names, apart)} ({how}): do not trust these frequencies; run longer."
         return text, "bad"
     if not varied.any():
         return "", "good"
@@ -186,11 +183,7 @@ def _constant(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
     sure = np.flatnonzero(d.frequency == 1.0)
     if not len(sure):
         return "", "good"
-    verb = "was" if len(sure) == 1 else "were"
-    return (
-        f"{_list(names, sure)} {verb} in the model at every step: probability 1, without variation.",
-        "good",
-    )
+    return f"{_list(names, sure)} {'was' if len(sure) == 1 else 'were'} always included.", "good"
 
 
 def _outside(unvisited: float, algorithm: str) -> tuple[str, str]:
@@ -217,7 +210,7 @@ def _library(features: int, algorithm: str) -> tuple[str, str]:
     if algorithm != "mjmcmc" or not features:
         return "", "good"
     return (
-        f"The posterior is over models of {_count(features)} features, which a search on a sample of the rows chose.",
+        f"A search on a sample of the rows chose the {_count(features)} features of these models.",
         "good",
     )
 
@@ -234,10 +227,7 @@ def _percent(share: float) -> str:
 def _unfinished(finished: bool) -> tuple[str, str]:
     if finished:
         return "", "good"
-    return (
-        "The run was interrupted before its budget was spent; what it had sampled by then is used.",
-        "doubtful",
-    )
+    return "The run was interrupted before its budget was spent: these are partial results.", "doubtful"
 
 
 def _list(names: Sequence[str], which: np.ndarray, most: int = 4) -> str:

@@ -126,7 +126,9 @@ class RunDirectory:
 
 def _fingerprint(job: Mapping[str, Any], arrays: Snapshot) -> str:
     """SHA-256 of everything that an answer depends on: rows, options, priors, space, budget, seed."""
-    options = {name: value for name, value in dict(job.get("options", {})).items() if name != "n_jobs"}
+    options = job.get("options")
+    if isinstance(options, dict):
+        options = {name: value for name, value in options.items() if name != "n_jobs"}
     kept = {"class": job.get("class"), "options": options, "table": job.get("table")}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True, allow_nan=False).encode())
     for name, array in sorted(arrays.items()):
