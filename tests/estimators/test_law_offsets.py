@@ -14,8 +14,8 @@ from modejump import BGLMRegressor, BGNLMClassifier, BGNLMRegressor, Budget, Inp
 from modejump.cli import main
 from modejump.posterior.posterior import Posterior
 from modejump.priors.compiled import log_prior_of
-from modejump.problem.fingerprint import fingerprints
 from modejump.problem.feature_problem import feature_problem
+from modejump.problem.fingerprint import fingerprints
 
 ROWS = 120
 BUDGET = Budget(warmup=600, steps=600)

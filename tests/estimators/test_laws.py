@@ -12,10 +12,9 @@ from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.evaluate import evaluate_member
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers import laws as laws_module
 from modejump.samplers.chains.genetic_chain import SPAN
-from modejump.problem.feature_problem import feature_problem
 from modejump.samplers.laws import laws_from, leading, same_laws
 
 NAMES = ("P", "M", "R")

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from modejump.samplers.mixture import Mixture
 from running import enumerate_models, mjmcmc
 
 from modejump.likelihoods.columns import fit_columns
@@ -15,7 +16,6 @@ from modejump.likelihoods.glm.parts import PART, fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains import mjmcmc_chain as runner
-from modejump.samplers.mixture import Mixture
 from modejump.samplers.warmup.best_first import Scouting
 
 

@@ -28,10 +28,10 @@ from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import LikelihoodError, OwnLikelihood
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.problem.feature_problem import feature_problem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.diagnostics import diagnose
-from modejump.problem.feature_problem import feature_problem
 
 LEVEL = 1e-4
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plot_mixed_model.py"

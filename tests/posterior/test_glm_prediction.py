@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from plain import mixture_quantiles_plain, sum_on_grid_plain, unpack_fit_plain
+from running import enumerate_models, mjmcmc
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
-from running import enumerate_models, mjmcmc
 
 from modejump.core.errors import InputError
 from modejump.likelihoods import Gamma, Poisson
@@ -44,7 +44,7 @@ from modejump.posterior.prediction.grid import (
 from modejump.posterior.prediction.laplace import unpack_fit
 from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
-from modejump.problem.problem import Problem, ProblemData
+from modejump.problem.problem import Problem
 
 FAMILIES = [
     ("binomial", "logit"),
