@@ -49,7 +49,8 @@ FOLDER_FILES = 14
 # What functions are handed to when they are compiled, or are plain twins of compiled ones: Numba reads no type hints.
 NUMBA = {
     "kernel", "entry", "summing", "fused", "generic", "implements", "compiled", "plain", "c_function", "Builtin",
-    "njit", "cfunc", "overload", "intrinsic", "lower_getattr_generic", "lower_setattr_generic", "lower_builtin", "type_callable",
+    "njit", "cfunc", "overload", "intrinsic", "lower_getattr_generic", "lower_setattr_generic", "lower_builtin",
+    "type_callable",
 }  # fmt: skip
 
 FAMILIES = {"gaussian", "binomial", "poisson", "gamma"}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import twin
 from conftest import Regression
-from modejump.samplers.mixture import UNIFORM_SHARE
 from running import enumerate_models, mjmcmc
 from scipy.stats import norm, t
 

@@ -1,11 +1,9 @@
-"""Features: expressions over the covariates, their canonical form, the transforms G, parsing and printing.
+"""Features: expressions over the covariates, and the languages that make them.
 
-The registry of G is `modejump.transforms`; it is not repeated here, where its name is that of its module. The
-compiled half (`arena`, `columns`, `edits`, `functions`) is imported by the rooms that need it, so that reading and
-printing a feature compiles nothing.
+`language` is the interface of every language, with what all languages share beside it: the table that interns features,
+the pool of populations, the distribution of a fresh feature. `nonlinear` is the paper's language.
 
-May import: numpy, scipy, numba, the standard library, `modejump.core.errors` and `modejump.core.compilation`; SymPy where it is asked
-for. Nothing else of the package.
+May import: numpy, scipy, numba, the standard library and `modejump.core`; SymPy where it is asked for.
 """
 
 from modejump.features.nonlinear.expression import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate
