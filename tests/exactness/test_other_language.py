@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 
 import feature_twin as ft
 import numpy as np
 import pytest
 from feature_experiments import MIXTURE, Experiment, chi_square, small_data
 from interactions import Interactions, Limits
+from mortal import die_often
+from running import gmjmcmc, rgmjmcmc
 from test_moves_between import LEVEL, REPLICATIONS, SETTINGS, check, code_of
 
 from modejump.kernels.populations.moves import POPULATION_MOVES
+from modejump.posterior import Posterior, load_run, save_run
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.samplers.budget import Budget
 from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.chains.reversible_chain import ReversibleChain
+from modejump.samplers.result import Result
 
 
 def problem_of(size: int = 2) -> FeatureProblem:
@@ -98,3 +105,35 @@ def test_a_reversible_chain_resumes() -> None:
         c.close()
     assert (np.array(chain.means) == np.array(other.means)).all() and chain.stays == other.stays
     assert chain.fresh_models == other.fresh_models
+
+
+def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
+    problem = problem_of()
+    exact = {f.text: p for f, p in Experiment(problem, ()).exact.inclusion(laws=True).items()}
+    search = Posterior(problem, gmjmcmc(problem, chains=4, budget=Budget(steps=60), seed=2))
+    sampled = Posterior(problem, rgmjmcmc(problem, chains=4, budget=Budget(warmup=2_000, steps=60_000), seed=3))
+    for posterior, least in ((search, 0.05), (sampled, 0.0)):
+        # A search knows the laws that matter; what it did not meet makes the others a little too probable.
+        found = dict(zip(posterior.problem.names, posterior.result.renormalised, strict=True))
+        for text, probability in exact.items():
+            if probability > least:
+                assert found.get(text, 0.0) == pytest.approx(probability, rel=0.1 if least else 1e-2, abs=1e-3)
+    assert sampled.diagnostics is not None
+    for name, frequency, mcse in zip(
+        sampled.problem.names, sampled.diagnostics.frequency, sampled.diagnostics.mcse, strict=True
+    ):
+        assert abs(frequency - exact[name]) < 4.5 * mcse + 1e-4
+    save_run(sampled, tmp_path / "run")
+    loaded, _ = load_run(tmp_path / "run")
+    assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
+    assert loaded.laws.language.to_dict() == problem.language.to_dict()
+    assert (loaded.result.renormalised == sampled.result.renormalised).all()
+
+
+@pytest.mark.parametrize(("run", "steps"), [(gmjmcmc, 40), (rgmjmcmc, 20_000)])
+def test_a_run_that_dies_often_ends_as_one_that_lives(run: Callable[..., Result], steps: int, tmp_path: Path) -> None:
+    work = partial(run, problem_of(), chains=2, budget=Budget(steps=steps), seed=4)
+    whole = work()
+    resumed, deaths = die_often(work, tmp_path)
+    assert deaths
+    assert (resumed.renormalised == whole.renormalised).all() and resumed.steps == whole.steps
