@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning
+from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, printable
 
 app = typer.Typer(
     name="modejump",
@@ -220,7 +220,7 @@ def _split(names: str) -> tuple[str, ...]:
 
 
 def _complain(text: str) -> None:
-    print(f"modejump: {' '.join(text.split())}", file=sys.stderr)
+    print(f"modejump: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -33,6 +33,17 @@ class InterruptedRun(Exception):
     """Interrupted by the user; the message says how to resume, where that is possible."""
 
 
+def printable(text: str) -> str:
+    r"""Text without characters that steer a terminal, as they may stand in names of columns.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def warn_user(text: str) -> None:
     """Warn in the line of the user's that called the package."""
     level, frame = 2, sys._getframe(1)

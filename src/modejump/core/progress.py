@@ -5,6 +5,7 @@ May import: errors; Rich only when a bar is drawn.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -14,7 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from modejump.core.errors import InputError
+from modejump.core.errors import InputError, printable
+from modejump.core.paths import open_plain
 
 Report = Callable[[float, float, str], None]
 
@@ -39,8 +41,10 @@ class Log:
     def write(self, text: str) -> None:
         """Add a line; work goes on where none can be added, on a full disk for instance."""
         moment = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-        with suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
-            file.write(f"{moment} {text}\n")
+        with suppress(OSError):
+            descriptor = open_plain(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+                file.write(f"{moment} {printable(text)}\n")
 
 
 @contextmanager
@@ -79,12 +83,12 @@ def reporter(progress: Any, stream: TextIO | None = None, log: Log | None = None
 
 def _together(reports: list[Report]) -> Report | None:
     """One report that makes all of these."""
-    if len(reports) < 2:
-        return reports[0] if reports else None
+    if not reports:
+        return None
 
     def report(done: float, total: float, note: str) -> None:
         for part in reports:
-            part(done, total, note)
+            part(done, total, printable(note))
 
     return report
 

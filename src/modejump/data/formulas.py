@@ -2,8 +2,7 @@
 
 A formula may be stored where its coding is a plain function of a row: arithmetic, logarithms and the like,
 and the levels of factors. Transforms that learn from the data (splines, centring) are fitted but not stored.
-A stored formula is evaluated again when it is loaded, so only expressions from a short list of functions are
-ever stored or loaded.
+A formula is checked before anything is evaluated: see `formula_check`.
 """
 
 from __future__ import annotations
@@ -28,32 +27,10 @@ from modejump.data.coding import (
     refuse_missing,
     refuse_not_finite,
 )
+from modejump.data.formula_check import check_formula, parse_expression, short
 
 if TYPE_CHECKING:
     from formulaic import ModelSpec
-
-_NAMES = {"C", "I", "log", "log10", "log2", "exp", "exp10", "exp2"}
-_NUMPY = {
-    "log",
-    "log10",
-    "log2",
-    "log1p",
-    "exp",
-    "expm1",
-    "sqrt",
-    "cbrt",
-    "square",
-    "abs",
-    "sign",
-    "sin",
-    "cos",
-}
-_NUMPY |= {"tan", "tanh", "arctan", "power", "minimum", "maximum"}
-_CONTRASTS = {"treatment", "sum", "helmert", "diff", "poly"}
-_PLAIN_NODES = (
-    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop,
-    ast.List, ast.Tuple, ast.keyword,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +103,7 @@ class FormulaSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for storage; refused where the coding is not plain."""
-        _refuse_unsafe(self.formula, self.available)
+        _parse(self.formula, self.available, stored=True)
         return {
             "kind": "formula",
             "formula": self.formula,
@@ -140,7 +117,7 @@ class FormulaSpec:
     def from_dict(cls, stored: Mapping[str, Any]) -> FormulaSpec:
         """Inverse of :meth:`to_dict`: the coding is learnt again from a table with the stored levels."""
         formula, available = stored["formula"], tuple(stored["available"])
-        _refuse_unsafe(formula, available)
+        right = _parse(formula, available, stored=True)[1]
         columns = tuple(
             ColumnSpec(c["name"], None if c["levels"] is None else tuple(c["levels"])) for c in stored["columns"]
         )
@@ -150,7 +127,6 @@ class FormulaSpec:
         for column in columns:
             values = [1.0] * rows if column.levels is None else _cycle(column.levels, rows)
             probe[column.name] = pd.Categorical(values, categories=column.levels) if column.name in texts else values
-        right = _parse(formula, available)[1]
         spec = _evaluate(right.get_model_matrix, pd.DataFrame(probe)).model_spec
         loaded = cls(formula, available, columns, texts, spec)
         if loaded.design_names != list(stored["design"]):
@@ -160,7 +136,9 @@ class FormulaSpec:
         return loaded
 
 
-def learn_formula(formula: str, data: Any, labels: bool = False) -> tuple[FormulaSpec, np.ndarray, Any]:
+def learn_formula(
+    formula: str, data: Any, labels: bool = False, python: bool = False
+) -> tuple[FormulaSpec, np.ndarray, Any]:
     """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response.
 
     Parameters
@@ -171,15 +149,17 @@ def learn_formula(formula: str, data: Any, labels: bool = False) -> tuple[Formul
         The table with its columns.
     labels : bool
         Whether the response is a column of labels, which is handed on as it is.
+    python : bool
+        Whether any Python may stand in the formula.
     """
     if not is_frame(data):
         raise InputError("a formula needs a data frame, whose columns it names; give pandas or polars.")
     frame = open_frame(data)
     names = [str(name) for name in frame.columns]
-    left, right = _parse(formula, names)
+    left, right = _parse(formula, names, python=python)
     response = _variables(left, names)
     available = tuple(name for name in names if name not in response)
-    left, right = _parse(formula, available)
+    left, right = _parse(formula, available, python=python)
     wanted = _variables(right, names)
     both = [name for name in wanted if name in response]
     if both:
@@ -225,16 +205,18 @@ def columns_named(formula: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if any(name in side for side in used)]
 
 
-def _parse(formula: str, available: Any) -> tuple[Any, Any]:
+def _parse(formula: str, available: Sequence[str], *, stored: bool = False, python: bool = False) -> tuple[Any, Any]:
+    """The two sides of a formula that may be evaluated."""
     from formulaic import Formula
     from formulaic.errors import FormulaicError
 
     if not isinstance(formula, str):
         raise InputError('the formula must be text such as "y ~ a + b".')
     try:
+        check_formula(formula, len(available), stored=stored, python=python)
         parsed = Formula(formula, _context={"__formulaic_variables_available__": list(available)})
-    except FormulaicError as error:
-        raise InputError(f"the formula {formula!r} cannot be read: {_first_line(error)}.") from None
+    except (FormulaicError, SyntaxError, RecursionError, MemoryError) as error:
+        raise InputError(f"the formula {short(formula)} cannot be read: {_first_line(error)}.") from None
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", None)
     if left is None or right is None or isinstance(left, tuple) or isinstance(right, tuple):
         raise InputError(f'the formula {formula!r} must have a response and terms, such as "y ~ a + b".')
@@ -259,7 +241,7 @@ def _names_in(expression: str) -> set[str]:
     """Every name an expression might look up: itself, the quoted names, and the names of Python."""
     quoted = set(re.findall(r"`([^`]*)`", expression))
     try:
-        tree = ast.parse(re.sub(r"`[^`]*`", "quoted_name", expression), mode="eval")
+        tree = parse_expression(expression)
     except SyntaxError:
         return {expression}
     return {expression} | quoted | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -328,38 +310,3 @@ def _variables_frame(frame: nw.DataFrame[Any], names: list[str], where: str) -> 
 
 def _cycle(levels: tuple[Any, ...], rows: int) -> list[Any]:
     return [levels[i % len(levels)] for i in range(rows)]
-
-
-def _refuse_unsafe(formula: str, available: tuple[str, ...]) -> None:
-    """Only expressions whose meaning is fixed by the text, and harmless, are stored or loaded."""
-    left, right = _parse(formula, available)
-    for side in (left, right):
-        for term in side:
-            for factor in term.factors:
-                if factor.eval_method.value == "python" and not _is_plain(factor.expr):
-                    raise InputError(
-                        f"the formula's {factor.expr!r} learns from the data or is no plain function, so it "
-                        "cannot be stored; compute it as a column first."
-                    )
-
-
-def _is_plain(expression: str) -> bool:
-    try:
-        tree = ast.parse(re.sub(r"`[^`]*`", "quoted_name", expression), mode="eval")
-    except SyntaxError:
-        return False
-    return _plain_node(tree)
-
-
-def _plain_node(node: ast.AST) -> bool:
-    if isinstance(node, ast.Attribute):
-        allowed = {"np": _NUMPY, "contr": _CONTRASTS}
-        return isinstance(node.value, ast.Name) and node.attr in allowed.get(node.value.id, ())
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name) and node.func.id not in _NAMES:
-            return False
-        if not isinstance(node.func, ast.Name | ast.Attribute):
-            return False
-    elif not isinstance(node, _PLAIN_NODES):
-        return False
-    return all(_plain_node(child) for child in ast.iter_child_nodes(node))

@@ -92,7 +92,13 @@ def read_table(
 
 
 def read_formula(
-    formula: str, data: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False
+    formula: str,
+    data: Any,
+    sample_weight: Any = None,
+    offset: Any = None,
+    *,
+    labels: bool = False,
+    python: bool = False,
 ) -> Table:
     """Read what ``fit_formula`` was given.
 
@@ -106,8 +112,10 @@ def read_formula(
         Case weights, and the known part of the linear predictor.
     labels : bool
         Whether the response is one of two classes.
+    python : bool
+        Whether any Python may stand in the formula.
     """
-    spec, design, y = learn_formula(formula, data, labels)
+    spec, design, y = learn_formula(formula, data, labels, python)
     return _read_rows(spec, design, y, sample_weight, offset, labels)
 
 

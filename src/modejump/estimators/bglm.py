@@ -74,32 +74,38 @@ class Selection(PosteriorEstimator):
         self.progress = progress
         self.sampler = sampler
 
-    def fit_formula(self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit_formula(
+        self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None, *, python: bool = False
+    ) -> Self:
         """Compute the posterior over the models whose terms are the terms of a formula.
 
         Parameters
         ----------
         formula : str
-            For instance ``"y ~ a + C(f) + a:b"``; a ``.`` stands for all other columns. Functions of formulaic and of
-            NumPy (as ``np``) may be used, and nothing else.
+            For instance ``"y ~ a + C(f) + a:b"``; a ``.`` stands for all other columns. Arithmetic, ``C``, ``I``,
+            logarithms, ``poly``, splines (``bs``, ``cs``), and plain functions of NumPy such as ``np.sqrt``.
         data : data frame
             The table with its columns; ``predict`` takes frames with the same columns.
         sample_weight : array of shape (n,), optional
             Case weights.
         offset : array of shape (n,), optional
             Known part of the linear predictor; not for a Gaussian response.
+        python : bool
+            Evaluate any Python in the formula. Only for formulas that you trust as you trust a program.
         """
-        return self._fit_here(*self._read_formula(formula, data, sample_weight, offset))
+        return self._fit_here(*self._read_formula(formula, data, sample_weight, offset, python=python))
 
     def _read_formula(
-        self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None
+        self, formula: str, data: Any, sample_weight: Any = None, offset: Any = None, *, python: bool = False
     ) -> tuple[Table, Options]:
         """The rows and the options of a fit."""
         options = Options.read(self)
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
         options.family.check_rows(None, offset)
-        table = read_formula(formula, data, sample_weight, offset, labels=options.family.response == "class")
+        table = read_formula(
+            formula, data, sample_weight, offset, labels=options.family.response == "class", python=python
+        )
         self._learn_names(table.spec.variables)
         return self._checked(table, options)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from modejump.core.errors import printable
 from modejump.posterior.posterior import Posterior
 from modejump.problem.problem import Problem
 from modejump.samplers.result import Result
@@ -177,7 +178,8 @@ def summarise(
     shown = table.head(features)
     mcse = [None] * len(shown) if posterior.exact or posterior.diagnostics is None else shown["mcse"].tolist()
     r_hat = shown["r_hat"].tolist() if laws and posterior.diagnostics is not None else [None] * len(shown)
-    aliases = shown["aliases"].tolist() if laws else [()] * len(shown)
+    names = [printable(name) for name in shown.index]
+    aliases = [tuple(map(printable, a)) for a in shown["aliases"]] if laws else [()] * len(shown)
     leading = posterior.models(models)
     sizes = posterior.size_distribution.to_numpy()
     likely = np.sort(np.argsort(-sizes, kind="stable")[:SIZES])
@@ -185,12 +187,16 @@ def summarise(
         facts=_facts(posterior, response, covariates, prior or posterior.problem.model_prior),
         verdict=str(posterior.verdict),
         level=str(posterior.verdict.level),
-        features=tuple(map(FeatureLine, shown.index.tolist(), shown["probability"].tolist(), mcse, aliases, r_hat)),
+        features=tuple(
+            map(FeatureLine, names, shown["probability"].tolist(), mcse, aliases, r_hat)
+        ),
         more_features=max(0, len(table) - features),
-        models=tuple(ModelLine(p, f) for p, f in zip(leading["probability"].tolist(), leading["features"])),
+        models=tuple(
+            ModelLine(p, tuple(map(printable, f))) for p, f in zip(leading["probability"].tolist(), leading["features"])
+        ),
         sizes=tuple((int(k), float(sizes[k])) for k in likely if sizes[k] >= 0.0005),
         mean_size=float(sizes @ np.arange(len(sizes))),
-        equation=equation,
+        equation=printable(equation),
         title="Bayesian search for laws" if laws else "Bayesian variable selection",
     )
 

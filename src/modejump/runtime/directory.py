@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.paths import open_plain
 from modejump.core.progress import Log
 from modejump.runtime.checkpoints import Checkpoint, NoCheckpoint
 from modejump.runtime.files import CHECKPOINT, JOB, MODEL, is_partial
@@ -139,7 +140,7 @@ def _fingerprint(job: Mapping[str, Any], arrays: Snapshot) -> str:
 def _locked_file(path: Path) -> TextIO:
     """The lock of a directory, open and held."""
     while True:
-        file = open(path, "a+", encoding="utf-8")
+        file = os.fdopen(open_plain(path, os.O_RDWR | os.O_CREAT), "r+", encoding="utf-8")
         if not _try_lock(file):
             file.seek(0)
             holder = file.read().strip() or "unknown"

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.paths import open_plain, read_plain
 from modejump.runtime.snapshots import Snapshot
 
 VERSION = 4
@@ -41,11 +43,14 @@ class Record:
         What a sentence calls it, before the directory.
     advice : str
         What to do where it is damaged.
+    private : bool
+        Whether its files, which hold the user's rows, are for the user alone.
     """
 
     name: str
     what: str
     advice: str
+    private: bool = False
 
     @property
     def file(self) -> str:
@@ -83,17 +88,18 @@ class Record:
         before = self._array_files(folder)
         name = f"{self.name}-{1 + max(before.values(), default=0)}.npz"
         try:
-            digest, size = _write_arrays(folder / name, arrays)
+            digest, size = _write_arrays(folder / name, arrays, self.private)
             vouched = {
                 "format": f"modejump {self.name}",
                 "format_version": VERSION,
                 "modejump_version": package_version(),
                 "arrays": {"file": name, "size": size, "digest": digest},
             }
-            text = json.dumps(vouched | dict(about), indent=1, allow_nan=False, ensure_ascii=False)
+            vouched |= dict(about)
+            text = json.dumps(vouched | {"digest": _digest(vouched)}, indent=1, allow_nan=False, ensure_ascii=False)
             for other, content in (files or {}).items():
                 write_file(folder / other, content)
-            write_file(folder / self.file, text.encode())
+            write_file(folder / self.file, text.encode(), self.private)
         except BaseException:
             # Arrays that no record names only take room, which may be what is missing.
             (folder / name).unlink(missing_ok=True)
@@ -104,7 +110,7 @@ class Record:
     def about(self, folder: Path) -> dict[str, Any]:
         """Contents of the JSON file; OSError where there is none."""
         try:
-            about = json.loads((folder / self.file).read_bytes())
+            about = json.loads(read_plain(folder / self.file))
         except (ValueError, RecursionError):
             raise self.damaged(folder, f"{self.file} is not valid JSON") from None
         if not isinstance(about, dict) or about.get("format") != f"modejump {self.name}":
@@ -115,6 +121,8 @@ class Record:
                 f"{self.what} {folder} has format {version!r} (of modejump {about.get('modejump_version')}), and this "
                 f"modejump reads format {VERSION}; use the version that wrote it, or fit again."
             )
+        if about.pop("digest", None) != _digest(about):
+            raise self.damaged(folder, f"{self.file} is not the file that was written")
         return about
 
     def read(self, folder: Path) -> tuple[dict[str, Any], Snapshot]:
@@ -125,7 +133,7 @@ class Record:
         if not isinstance(name, str) or not self._numbered.fullmatch(name):
             raise self.damaged(folder, f"{self.file} names another file")
         try:
-            blob = (folder / name).read_bytes()
+            blob = read_plain(folder / name)
         except OSError:
             raise self.damaged(folder, f"{name} cannot be read") from None
         if len(blob) != held.get("size") or hashlib.sha256(blob).hexdigest() != held.get("digest"):
@@ -151,11 +159,11 @@ class Record:
         return {path: int(match[1]) for path, match in found.items() if match}
 
 
-CHECKPOINT = Record("checkpoint", "the checkpoint in", "start the run again")
-JOB = Record("job", "the run in", "start it again")
+CHECKPOINT = Record("checkpoint", "the checkpoint in", "start the run again", private=True)
+JOB = Record("job", "the run in", "start it again", private=True)
 MODEL = Record("run", "the saved model in", "save it again")
 # Files that were being written when the process ended.
-_PARTIAL = re.compile(r"\.((checkpoint|job|run)(-\d+\.npz|\.json)|(inclusion|models)\.csv)\.partial")
+_PARTIAL = re.compile(r"\.((checkpoint|job|run)(-\d+\.npz|\.json)|(inclusion|models)\.csv)\.[0-9a-f]{16}\.partial")
 
 
 def package_version() -> str:
@@ -168,18 +176,25 @@ def is_partial(name: str) -> bool:
     return bool(_PARTIAL.fullmatch(name))
 
 
-def write_file(path: Path, content: bytes) -> None:
+def _digest(about: Mapping[str, Any]) -> str:
+    """SHA-256 of the contents of a JSON file."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def write_file(path: Path, content: bytes, private: bool = False) -> None:
     """Write a small file, whole or not at all."""
-    with _whole(path) as file:
+    with _whole(path, private) as file:
         file.write(content)
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
+def _whole(path: Path, private: bool) -> Iterator[BinaryIO]:
     """A file that appears under its name when it is on the disk; one that could not be finished takes no room."""
-    partial = path.with_name(f".{path.name}.partial")
+    # A name that nobody can foresee, for a file that was not there before.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        with open(partial, "wb") as file:
+        descriptor = open_plain(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -209,9 +224,9 @@ class _Hashed(io.RawIOBase):
         return written
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[str, int]:
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray], private: bool) -> tuple[str, int]:
     """Write an NPZ file without compression; returns its SHA-256 and its length."""
-    with _whole(path) as file:
+    with _whole(path, private) as file:
         hashed = _Hashed(file)
         with zipfile.ZipFile(hashed, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
