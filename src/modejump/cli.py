@@ -6,9 +6,12 @@ May import: everything.
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -223,8 +226,31 @@ def _complain(text: str) -> None:
     print(f"modejump: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Whoever ends a batch job or closes a terminal gets what Ctrl-C gives; the signals that came."""
+    caught: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    names = [name for name in ("SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    # One that is ignored stays so: nohup asks for that.
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 2 on bad input, 130 when interrupted.
+    """Run the command line and return its exit status: 0, 2 on bad input, 128 + signal when interrupted.
 
     Parameters
     ----------
@@ -233,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # A first run compiles, which makes millions of small objects that live on: look for garbage less often.
     gc.set_threshold(200_000, 20, 20)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _signals() as caught:
         warnings.simplefilter("always", ModejumpWarning)
         show = warnings.showwarning
 
@@ -244,7 +270,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 show(message, category, *where, **more)
 
         warnings.showwarning = brief
-        return _run(argv)
+        status = _run(argv)
+    return 128 + caught[0] if caught and status == INTERRUPTED else status
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -34,7 +34,7 @@ class Tally(NamedTuple):
     top_value: np.ndarray  # float64 (2 * top,)
     top_model: np.ndarray  # uint64 (2 * top,)
     # mass; models: of positive probability; reference: -inf where none was met; kept: of the best; bar: a model must
-    # beat this to be kept
+    # beat this to be kept; stop: set from outside, ends the traversal
     scalars: np.ndarray
 
 
@@ -59,7 +59,7 @@ def new_tally(n_terms: int, top: int) -> Tally:
         np.zeros(n_terms + 1),
         np.zeros(2 * top),
         np.zeros(2 * top, np.uint64),
-        scalars_of(mass=0.0, models=0, reference=NEG_INF, kept=0, bar=NEG_INF),
+        scalars_of(mass=0.0, models=0, reference=NEG_INF, kept=0, bar=NEG_INF, stop=0),
     )
 
 
@@ -300,7 +300,7 @@ def traverse(data, pattern, split, max_size, st, tally):
     mass, resids, weights, upcoming = st.mass, st.resid, st.weight, st.upcoming
     added, cols, models = st.added, st.cols, st.model
     inclusion, first, log_weight = tally.inclusion, data.first, data.prior.log_weight
-    while level >= 0:
+    while level >= 0 and tally.stop == 0:
         t = upcoming[level]
         size = size0 + level + 1
         if t == n_terms or size > max_size:

@@ -58,6 +58,8 @@ def traverse_glm(data, work, pattern, split, max_size, tally):
     p = data.gram.shape[0]
     cols, chol, solved = np.empty(p, np.int64), np.empty((p, p)), np.empty(p)
     for i in range(np.int64(1) << free):
+        if tally.stop != 0:
+            return
         code = np.uint64(i ^ (i >> 1))
         model = (code << np.uint64(split)) | np.uint64(pattern)
         value, size = _value(data, work, model, cols, chol, solved, max_size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -153,15 +154,23 @@ def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Ge
     sizes = np.flatnonzero(np.isfinite(data.prior.log_size))
     max_size = int(sizes[-1]) if len(sizes) else 0
 
+    tallies: dict[int, Tally] = {}
+
     def task(pattern: int) -> Tally:
-        tally = new_tally(k, sums.keep)
+        tally = tallies[pattern] = new_tally(k, sums.keep)
         _visit(data, pattern, split, max_size, tally)
-        return tally
+        return tallies.pop(pattern)
 
     # A few tasks at a time, or finished ones would wait in memory.
     some = 4 * pool.count
-    for start in range(sums.count, sums.tasks, some):
-        yield from pool.stream(task, range(start, min(sums.tasks, start + some)))
+    # Not in this thread, even where it is the only one: it would not hear an interrupt before the task's end.
+    with ThreadPoolExecutor(pool.count) as threads:
+        try:
+            for start in range(sums.count, sums.tasks, some):
+                yield from threads.map(task, range(start, min(sums.tasks, start + some)))
+        finally:
+            for tally in list(tallies.values()):
+                tally.scalars["stop"] = 1
 
 
 def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:
