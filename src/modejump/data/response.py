@@ -188,3 +188,22 @@ def check_varies(y: np.ndarray, weights: np.ndarray | None) -> None:
     used = y if weights is None else y[weights > 0]
     if len(used) > 1 and np.ptp(used) == 0.0:
         raise InputError("y is constant, so there is nothing to explain; check the target column.")
+    largest = float(np.abs(used).max(initial=0.0))
+    if len(used) < 2 or largest == 0.0:
+        return
+    # Squares and their sums have to be numbers, and not zero.
+    if not 1e-140 < float(np.ptp(used / largest)) * largest <= 2.0 * largest < 1e150:
+        raise InputError(
+            f"y has values of size {largest:.0e}, whose squares leave the range of the computer's numbers; "
+            "multiply it by a power of ten."
+        )
+    check_digits(float(np.std(used / largest)) * largest, largest)
+
+
+def check_digits(spread: float, largest: float) -> None:
+    """A response with a large constant part has hardly any digits for the rest."""
+    if spread <= 1e-12 * largest:
+        raise InputError(
+            f"y varies by {spread:.1g} around values of size {largest:.1g}, which leaves too few of the 16 digits of a "
+            "number; subtract a constant from y."
+        )

@@ -121,7 +121,7 @@ class Summary:
         if self.equation:
             lines += ["", "best model, with coefficients"]
             lines += textwrap.wrap(self.equation, WIDTH, initial_indent="  ", subsequent_indent="    ")
-        lines += ["", "probability  model"]
+        lines += ["", "probability  model (highest log posterior first)"]
         for m in self.models:
             head = f"{m.probability:>11.4f}  "
             lines += textwrap.wrap(m.value, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
@@ -187,9 +187,7 @@ def summarise(
         facts=_facts(posterior, response, covariates, prior or posterior.problem.model_prior),
         verdict=str(posterior.verdict),
         level=str(posterior.verdict.level),
-        features=tuple(
-            map(FeatureLine, names, shown["probability"].tolist(), mcse, aliases, r_hat)
-        ),
+        features=tuple(map(FeatureLine, names, shown["probability"].tolist(), mcse, aliases, r_hat)),
         more_features=max(0, len(table) - features),
         models=tuple(
             ModelLine(p, tuple(map(printable, f))) for p, f in zip(leading["probability"].tolist(), leading["features"])

@@ -70,11 +70,23 @@ def model_probabilities(result: Result) -> np.ndarray:
     """
     if result.counted:
         return result.models.visits / result.steps
-    return np.exp(result.models.log_posterior - result.log_evidence)
+    return renormalised_models(result)
+
+
+def renormalised_models(result: Result) -> np.ndarray:
+    """Probability of each kept model over the models evaluated."""
+    value = result.models.log_posterior
+    if len(value) < result.n_models:
+        return np.exp(value - result.log_evidence)
+    # The logarithm of their sum would lose the digits that large log posteriors have no room for.
+    share = np.exp(value - value.max(initial=-np.inf))
+    return share / share.sum()
 
 
 def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
+
+    After an enumeration of up to ``max_models`` models it is all of them.
 
     Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other
     half to a systematic sample of the rest, each carrying the same share of the rest's mass. So a posterior
@@ -85,13 +97,16 @@ def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, 
     probability = draws / draws.sum() if draws.any() else model_probabilities(result)
     if not probability.sum() > 0.0:
         # Every visit went to models that the table had no room for: those it has are compared by their posterior.
-        probability = np.exp(result.models.log_posterior - result.log_evidence)
+        probability = renormalised_models(result)
     probability = np.where(np.isfinite(result.models.log_posterior), probability, 0.0)
     order = np.argsort(-probability, kind="stable")
     order = order[probability[order] > 0.0]
     if len(order) == 0:
         raise InputError("no model with positive probability was found, so there is nothing to predict from.")
     held = np.cumsum(probability[order])
+    if result.exact and len(order) <= max_models:
+        # Few enough to keep all, so that averages agree with inclusion probabilities to the last digit.
+        mass = np.inf
     needed = min(int(np.searchsorted(held, mass)) + 1, len(order))
     if needed <= max_models:
         rows, weight, share = order[:needed], probability[order[:needed]], held[needed - 1]

@@ -20,6 +20,7 @@ from modejump.posterior.fits import (
     keep_models,
     model_columns,
     model_probabilities,
+    renormalised_models,
     residual_shares,
     single_model,
 )
@@ -185,7 +186,9 @@ class Posterior:
         return pd.DataFrame(columns, index=index).iloc[np.argsort(-self.probability, kind="stable")]
 
     def models(self, limit: int | None = 1000) -> pd.DataFrame:
-        """The models held, best first.
+        """The models held, highest log posterior first.
+
+        Shares of the sampling steps have a Monte Carlo error, so that they need not fall in this order.
 
         Parameters
         ----------
@@ -210,7 +213,7 @@ class Posterior:
                 "features": pd.Series(features, dtype=object),
                 "log_posterior": log_posterior,
                 "probability": model_probabilities(self.result)[:rows],
-                "renormalised": np.exp(log_posterior - self.log_evidence),
+                "renormalised": renormalised_models(self.result)[:rows],
                 "size": np.array([len(f) for f in features], dtype=np.int64),
             }
         )

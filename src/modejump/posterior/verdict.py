@@ -66,7 +66,10 @@ def verdict(posterior: Posterior) -> Verdict:
     if result.exact:
         all_models = f"All {_count(result.n_models)} models were"
         start = "The only possible model was" if result.n_models == 1 else all_models
-        return Verdict(f"{start} evaluated: the probabilities are exact.", "exact")
+        lost = _lost_digits(result.models.log_posterior)
+        if lost:
+            return Verdict(f"{start} evaluated. {lost}", "doubtful")
+        return Verdict(f"{start} evaluated{_exactly(posterior)}", "exact")
     if result.algorithm == "gmjmcmc" and result.chain_best is not None:
         return _search(result.chain_best, result.n_models, result.finished)
     d = posterior.diagnostics
@@ -87,6 +90,28 @@ def verdict(posterior: Posterior) -> Verdict:
     ]
     level = max((level for _, level in parts), key=LEVELS.index)
     return Verdict(" ".join(text for text, _ in parts if text), level)
+
+
+def _exactly(posterior: Posterior) -> str:
+    """What remains approximate where all models were evaluated."""
+    family = posterior.problem.family
+    if family.conjugate:
+        return ": the probabilities are exact."
+    if family.custom:
+        return ": the probabilities are exact for the likelihood given."
+    return ", each by Laplace's approximation to its marginal likelihood."
+
+
+def _lost_digits(log_posterior: np.ndarray) -> str:
+    """A sentence where log posteriors are so large that their differences are rounded off."""
+    largest = float(np.abs(log_posterior[np.isfinite(log_posterior)]).max(initial=0.0))
+    lost = np.spacing(largest)
+    if lost < 1e-3:
+        return ""
+    return (
+        f"Log posteriors are as large as {largest:.0e}, so that differences between models below {4 * lost:.1g} are "
+        "lost to rounding; give smaller weights."
+    )
 
 
 def _reached_best(chain_best: np.ndarray) -> int:

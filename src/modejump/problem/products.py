@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
 from modejump.data.moments import MakeColumns, Moments, moments_of, overview_of, take_lines, triangle_of
+from modejump.data.response import check_digits
 from modejump.data.sources import Rows
 from modejump.problem.design import BASE_TOLERANCE, REFINE_BELOW, Columns, Layout
 from modejump.problem.problem import Problem
@@ -129,6 +130,7 @@ def problem_of_products(
         # The columns of the second pass are the candidates and the response, less their part in the base.
         columns = partial(without_base, columns=columns, slopes=base.slopes)
         moments = rows.reduce(partial(moments_of, columns=columns), covariates)
+    check_digits(np.sqrt(moments.cross[-1, -1] / moments.n), abs(moments.mean[-1]))
     length = np.sqrt(np.diag(moments.cross))
     scale = np.where(length > BASE_TOLERANCE * whole, length, 0.0)
     if length[-1] <= 1e-12 * whole[-1]:
