@@ -66,7 +66,7 @@ def test_a_family_answers_for_itself(family: Family) -> None:
     assert (deviance[::2] > 0.0).all()
     assert family.explained(y, y) == pytest.approx(1.0)
     assert family.explained(y, np.full(7, y.mean())) == pytest.approx(0.0)
-    assert family.conjugate or family.perfect is not None
+    assert family.bounded == (family.perfect is not None)
     assert family.without_rows(2).rows == 0
 
 

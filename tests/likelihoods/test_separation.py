@@ -1,12 +1,13 @@
 """Columns that separate the classes: no estimate, but a supremum, and a mode under Jeffreys' prior."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
-from modejump import BernoulliPrior, BGLMClassifier
+from modejump import BernoulliPrior, BGLMClassifier, BGLMRegressor, ModejumpWarning
 from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.posterior.prediction.laplace import laplace_fits
@@ -107,13 +108,66 @@ def test_rows_that_move_off_leave_the_supremum_whatever_came_before():
 
 
 @pytest.mark.parametrize("prior", ["g", "hyper-g-n", "eb-local", "bic", "aic"])
-def test_under_other_priors_a_separated_model_has_probability_zero(prior):
+def test_under_other_priors_a_separated_model_has_a_marginal_likelihood_whatever_came_before(prior):
     x, y = data()
     problem = Problem.build(x, y, family="binomial", coef_prior=prior)
     models = [np.array(c, np.int64) for c in ([0], [1], [0, 2], [1, 3], [2], [2, 3])]
-    found = values(problem, models, range(6))
-    assert (found[:4] == -np.inf).all()
-    assert np.isfinite(found[4:]).all()
+    alone = values(problem, models, range(6))
+    assert np.isfinite(alone).all()
+    # The column that separates is worth far more than noise, and noise beside it costs something.
+    assert alone[0] > alone[4] + 15.0 and alone[0] > alone[2]
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(6)
+        np.testing.assert_allclose(values(problem, models, order), alone, rtol=0, atol=1e-6)
+
+
+def test_the_formula_of_a_separated_model_is_near_the_integral():
+    """Under its own normal prior, by importance sampling; the formula errs on the side of caution."""
+    x, y = data(40)
+    problem = Problem.build(x, y, family="binomial", coef_prior="g")
+    glm, n = problem.data.glm, problem.data.n
+    work = new_glm_work(glm, 1)
+    found = fit_columns(glm, work, np.array([0]), problem.data.coef_prior, n)
+    lower = np.tril(work.hessian[:2, :2])
+    np.fill_diagonal(lower, 1 / np.diag(lower))
+    design, precision = np.vstack([glm.base, glm.x[[0]]]).T, lower[1, 1] ** 2 / n
+
+    def log_density(theta):
+        eta = theta @ design.T
+        prior = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * theta[..., 1] ** 2
+        return (y * eta - np.logaddexp(0, eta)).sum(axis=-1) + prior
+
+    mode = optimize.minimize(lambda t: -log_density(t), 0.8 * work.beta[:2])
+    proposal = stats.multivariate_t(mode.x, 1.5 * mode.hess_inv, df=4, seed=1)
+    theta = proposal.rvs(50_000)
+    integral = special.logsumexp(log_density(theta) - proposal.logpdf(theta)) - np.log(len(theta))
+    steps = np.linspace(-60, 60, 20_001)
+    eta = steps[:, None] * glm.base[0]
+    base = special.logsumexp((y * eta - np.logaddexp(0, eta)).sum(axis=1)) + np.log(steps[1] - steps[0])
+    assert -5.0 < found - (integral - base) < 0.5
+
+
+def test_a_separating_column_is_found_and_noise_is_not():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(100, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BGLMClassifier().fit(x, x[:, 0] > 0)
+    probability = model.inclusion_["probability"]
+    assert probability["x1"] > 0.99 and probability.drop("x1").max() < 0.3
+    assert (model.predict(x) == (x[:, 0] > 0)).all() and np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("estimator", [BGLMClassifier, BGLMRegressor])
+def test_priors_that_do_not_penalise_size_do_not_meet_silently(estimator):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(100, 4))
+    y = (x[:, 0] + rng.logistic(size=100) > 0).astype(float)
+    with pytest.warns(ModejumpWarning, match="noise get large probabilities"):
+        estimator(coef_prior="jeffreys").fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator(coef_prior="jeffreys", model_prior=BernoulliPrior(0.1)).fit(x, y)
 
 
 @pytest.mark.parametrize(

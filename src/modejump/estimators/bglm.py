@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
 from modejump.core.errors import InputError, warn_user
 from modejump.data.rows import in_place
@@ -20,6 +21,7 @@ from modejump.features.nonlinear.printing import escape_latex
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
+from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 
 # Terms of probability zero that are asked why, those most like the response first.
@@ -112,6 +114,7 @@ class Selection(PosteriorEstimator):
     def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
         super()._keep(table, options, posterior)
         _warn_without_estimate(posterior)
+        _warn_of_free_terms(posterior.problem)
         return self
 
     def _places(self) -> tuple[list[int], list[int]]:
@@ -200,8 +203,8 @@ class BGLMClassifier(PosteriorClassifier, Selection):
     """Bayesian variable selection and model averaging for two classes: logistic regression and its like.
 
     The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode jumping MCMC
-    where it is not; predicted probabilities average over it. Marginal likelihoods are Laplace approximations. A model
-    whose maximum likelihood estimate does not exist, because its columns separate the classes, has probability zero.
+    where it is not; predicted probabilities average over it. Marginal likelihoods are Laplace approximations, also
+    where columns separate the classes.
 
     {parameters}
 
@@ -218,10 +221,26 @@ class BGLMClassifier(PosteriorClassifier, Selection):
     """
 
 
+def _warn_of_free_terms(problem: Problem) -> None:
+    """Where neither prior penalises size, noise is in most models, which nobody would guess."""
+    if problem.coef_prior.penalises_size or problem.n_terms < 2:
+        return
+    count, prior = problem.n_terms, problem.data.prior
+    sizes = np.arange(count + 1)
+    log_share = prior.log_size - gammaln(sizes + 1) - gammaln(count - sizes + 1)
+    share = np.exp(log_share - log_share.max())
+    if not prior.log_weight.any() and share @ sizes >= 0.499 * count * share.sum():
+        warn_user(
+            f"neither the {problem.coef_prior.name} prior of the coefficients nor the {problem.model_prior.name} prior "
+            "of the models penalises the number of terms, so columns of noise get large probabilities; choose "
+            "coef_prior='g', or a model prior such as BernoulliPrior(0.1)."
+        )
+
+
 def _warn_without_estimate(posterior: Posterior) -> None:
     """A term that predicts perfectly has probability zero, which nobody would guess."""
     problem, family = posterior.problem, posterior.problem.family
-    if family.perfect is None or (problem.coef_prior.survives_separation and not family.bounded):
+    if family.perfect is None:
         return
     probability, data = posterior.inclusion["probability"], problem.data
     telling = np.maximum.reduceat(np.abs(data.corr), data.first[:-1]) if problem.n_terms else np.zeros(0)

@@ -197,7 +197,7 @@ class BGNLMClassifier(PosteriorClassifier, LawSearch):
     """Bayesian discovery of laws for two classes: logistic regression on nonlinear features found in the data.
 
     It searches and samples as :class:`BGNLMRegressor` does; marginal likelihoods are Laplace approximations, and models
-    whose features separate the classes have probability zero. Coefficients inside projections are found by least
+    whose features separate the classes count like others. Coefficients inside projections are found by least
     squares on the classes coded 0 and 1.
 
     {parameters}

@@ -172,7 +172,6 @@ class Binomial(GlmFamily):
     name = "binomial"
     links = (LOGIT, PROBIT, CLOGLOG)
     response = "class"
-    perfect = ("separate the classes", "coef_prior='jeffreys' weighs such models too")
     separable = True
 
     def check(self, y: np.ndarray) -> None:

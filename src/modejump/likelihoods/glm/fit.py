@@ -7,7 +7,7 @@ import math
 from modejump.core.compilation import kernel, switch
 from modejump.likelihoods.family import LINKS
 from modejump.likelihoods.glm.jeffreys import newton_mode
-from modejump.likelihoods.glm.newton import FAILED, FITTED, FLAT, SEPARATED, newton
+from modejump.likelihoods.glm.newton import FAILED, FITTED, FLAT, SEPARATED, factorise, newton, solve, sum_rows
 
 MOST_STEPS = 50
 # A warm start that has not converged after so many steps is given up for a cold one.
@@ -156,5 +156,27 @@ def fit_mode(glm, work, cols, k):
     cold_start(glm, work, k)
     if newton_mode(glm, work, cols, k, MODE_STEPS, TOLERANCE_MODE) != FITTED:
         return False
+    _measure(glm, work, k)
+    return True
+
+
+@kernel
+def fit_expansion(glm, work, cols, k):
+    """What stands for the likelihood of a model that is separated: its expansion at the mode under Jeffreys' prior.
+
+    The maximum of that quadratic takes the place of the estimate, in what is read off as well. False where the mode was
+    not reached.
+    """
+    if not fit_mode(glm, work, cols, k):
+        return False
+    size = glm.base.shape[0] + k
+    work.expected = 1
+    value = sum_rows(glm, work, cols, k, 0, len(glm.y))
+    work.expected = 0
+    if factorise(work.hessian, size) < 0.0:
+        return False
+    work.log_likelihood = value + 0.5 * solve(work, work.hessian, size)
+    for i in range(size):
+        work.beta[i] += work.step[i]
     _measure(glm, work, k)
     return True

@@ -7,6 +7,10 @@ normal prior with precision J / g, J their observed information at the maximum w
 
 where Q is Wald's statistic of the k columns. Mixtures integrate that over g. BIC and AIC take their penalty from the
 likelihood, Jeffreys' prior ``|J|^(1/2)`` cancels the curvature and leaves ``log L + k/2 log 2 pi``.
+
+Where the columns separate the classes there is no maximum. The normal priors are proper all the same once J is taken at
+another point: the mode under Jeffreys' prior. The likelihood is expanded there, and the maximum of that quadratic takes
+the place of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import math
 from modejump.core.compilation import entry, implements, kernel, switch
 from modejump.likelihoods.columns import log_marginal_of_columns
 from modejump.likelihoods.gaussian.quadrature import mixture_form
-from modejump.likelihoods.glm.fit import fit, fit_mode
+from modejump.likelihoods.glm.fit import fit, fit_expansion, fit_mode
 from modejump.likelihoods.glm.newton import FITTED, SEPARATED, TOLERANCE, TOLERANCE_INFORMATION, Glm
 from modejump.priors.coefficients import COEF_PRIORS
 
@@ -88,11 +92,15 @@ def tolerance_of(prior):
 
 
 @kernel
-def marginal_of_fit(glm, work, k, prior, n, state):
+def marginal_of_fit(glm, work, cols, k, prior, n, state):
     """log p(y|M) - log p(y|base) of a model whose fit ended so; minus infinity where it has no estimate."""
-    # A prior that keeps the coefficients of separated classes finite: the supremum of the likelihood counts.
-    if state != FITTED and not (state == SEPARATED and prior.survives_separation and not glm.bounded):
-        return -math.inf
+    if state != FITTED:
+        if state != SEPARATED or glm.bounded:
+            return -math.inf
+        # Under Jeffreys' prior the supremum of the likelihood counts. Other priors are made of the information, which
+        # vanishes on the way there.
+        if not prior.survives_separation and not fit_expansion(glm, work, cols, k):
+            return -math.inf
     value = log_laplace(prior, n, glm.base.shape[0], k, work.log_likelihood, work.log_det_base, work.wald)
     return value - glm.null
 
@@ -100,7 +108,7 @@ def marginal_of_fit(glm, work, k, prior, n, state):
 @implements(log_marginal_of_columns, Glm)
 def _fitted_marginal(rows, work, cols, k, prior, n):
     state = fit(rows, work, cols, k, tolerance_of(prior))
-    return marginal_of_fit(rows, work, k, prior, n, state)
+    return marginal_of_fit(rows, work, cols, k, prior, n, state)
 
 
 @entry

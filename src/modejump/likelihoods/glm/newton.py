@@ -10,9 +10,8 @@ right side of zero proves it. Under quasi-complete separation some rows move off
 what is left to gain by e, and the decrement is what is left, not twice that. Steps are longer then, until nearly
 nothing is left and a pivot of the information matrix, for columns of unit length, is below ``LEAST_PIVOT``. Nor does
 it exist where the likelihood overflows, and it is taken not to where Newton's method from the base model's fit has not
-converged after so many steps. These are rules about the model, whatever model came before. Such a model has posterior
-probability zero, but for separation under Jeffreys' prior, which keeps the coefficients finite: its marginal
-likelihood takes the supremum of the likelihood, as the formula's limit.
+converged after so many steps. These are rules about the model, whatever model came before. A model without an
+estimate has posterior probability zero, but for separation: see `laplace`.
 """
 
 from __future__ import annotations

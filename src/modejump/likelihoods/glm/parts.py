@@ -63,7 +63,7 @@ def _turn(work, size, value, turn, before, halvings, prior):
 def _end(glm, work, cols, prior, n, state):
     """Log marginal likelihood at the end of a fit."""
     k = len(cols)
-    return marginal_of_fit(glm, work, k, prior, n, end_fit(glm, work, cols, k, state))
+    return marginal_of_fit(glm, work, cols, k, prior, n, end_fit(glm, work, cols, k, state))
 
 
 class _Parts:

@@ -40,7 +40,6 @@ class Poisson(GlmFamily):
     name = "poisson"
     links = (LOG,)
     response = "count"
-    perfect = ("tell counts of 0 from others for certain", "coef_prior='jeffreys' weighs such models too")
     # Counts are none below, and without number above.
     flat = (-40.0, 80.0)
 

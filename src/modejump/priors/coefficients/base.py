@@ -59,6 +59,8 @@ class CoefPrior:
         Whether ``log_laplace`` depends on the information matrix, so that a fit must be more exact.
     survives_separation : bool
         Whether it keeps coefficients finite where the likelihood has no maximum.
+    penalises_size : bool
+        Whether models of more columns have to earn them.
     known_variance : bool
         Whether the error variance is known, as ``par[0]``: for Gaussian responses only.
     """
@@ -68,6 +70,7 @@ class CoefPrior:
     shrinks: ClassVar[bool] = True
     needs_information: ClassVar[bool] = True
     survives_separation: ClassVar[bool] = False
+    penalises_size: ClassVar[bool] = True
     known_variance: ClassVar[bool] = False
 
     log_bayes_factor: ClassVar[Any] = None

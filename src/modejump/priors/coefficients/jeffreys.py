@@ -22,6 +22,7 @@ class Jeffreys(CoefPrior):
     name = "jeffreys"
     shrinks = False
     needs_information = False
+    penalises_size = False
     survives_separation = True
     log_bayes_factor = compiled(lambda par, n, base, k, resid: -0.5 * n * math.log(resid) + 0.5 * k * LOG_2PI)
     log_bayes_factor_plain = plain(lambda par, n, base, k, resid: -n / 2 * np.log(resid) + k / 2 * np.log(2 * np.pi))

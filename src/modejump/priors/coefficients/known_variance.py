@@ -22,6 +22,7 @@ class KnownVariance(CoefPrior):
 
     name = "known-variance"
     shrinks = False
+    penalises_size = False
     known_variance = True
     log_bayes_factor = compiled(lambda par, n, base, k, resid: 0.5 * (1.0 - resid) * par[1] / par[0])
     log_bayes_factor_plain = plain(lambda par, n, base, k, resid: (1 - resid) * par[1] / (2 * par[0]))
