@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 from scipy import special
 
-from modejump.core.errors import InputError
+from modejump.core.errors import InputError, warn_user
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g_laplace, shrinkage_factor
 from modejump.posterior.fits import KeptModels
@@ -32,6 +32,9 @@ from modejump.problem.problem import Problem
 _NARROW = ((0.05, 2), (0.25, 3), (np.inf, 5))
 # A predictor without any uncertainty (no base, all else shrunk to nothing) has this standard deviation instead.
 _LEAST_SCALE = 1e-9
+# A mean that is so many times the median is made by values that nobody will see: for a log-normal distribution, from a
+# standard deviation of 2.4 in the logarithm on.
+_MOST_OF_MEDIAN = 20.0
 
 
 def shrinkage_rule(
@@ -101,7 +104,19 @@ class GlmPredictor(PredictiveDistribution):
             else:
                 rule = grid_rule(mixture, np.full(len(mixture.loc), SMOOTH))
                 out[rows] = rule.average(self.link.mean(rule.node)[:, None])
-        return out
+        return self._with_medians(new, out) if self.link.positive else out
+
+    def _with_medians(self, new: NewRows, mean: np.ndarray) -> np.ndarray:
+        """Predictive means, and medians in rows where hardly any of the distribution reaches up to the mean."""
+        median = self.mean_quantiles(new, np.array([0.5]))[:, 0]
+        useless = ~(mean <= _MOST_OF_MEDIAN * median)
+        if useless.any():
+            warn_user(
+                f"the predictive mean of {useless.sum()} of {len(mean)} rows lies over {_MOST_OF_MEDIAN:g} times above "
+                "the median, because little is known about their linear predictors, so the median is given; more data "
+                "or a prior that shrinks more would help."
+            )
+        return np.where(useless, median, mean)
 
     def std(self, new: NewRows) -> np.ndarray:
         """Predictive standard deviation of the response; of 0 and 1 for a binomial one."""
@@ -116,6 +131,8 @@ class GlmPredictor(PredictiveDistribution):
                 noise = self.family.noise(centre, centre**2 * np.exp(scale**2), shape)
                 between = centre**2 * np.expm1(scale**2) + (centre - mean[:, None]) ** 2
                 out[rows] = np.sqrt((weight * (noise + between)).sum(axis=1))
+                median = np.exp((weight * loc).sum(axis=1))
+                out[rows] = np.where(mean <= _MOST_OF_MEDIAN * median, out[rows], np.inf)
         return np.where(np.isnan(out), np.inf, out)
 
     def cdf(self, new: NewRows, y: np.ndarray) -> np.ndarray:
