@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from modejump.core.errors import InputError
@@ -24,12 +25,11 @@ def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
     mode : int
         Permissions of a file that is made, less what the user's mask takes away.
     """
-    if path.is_symlink():
-        raise _not_plain(path)
-    try:
-        descriptor = os.open(path, flags | _FLAGS, mode)
-    except IsADirectoryError:
-        raise _not_plain(path) from None
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise _not_plain(path)
+    descriptor = os.open(path, flags | _FLAGS, mode)
+    # It may have been exchanged since.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise _not_plain(path)

@@ -109,8 +109,9 @@ class Record:
 
     def about(self, folder: Path) -> dict[str, Any]:
         """Contents of the JSON file; OSError where there is none."""
+        text = read_plain(folder / self.file)
         try:
-            about = json.loads(read_plain(folder / self.file))
+            about = json.loads(text)
         except (ValueError, RecursionError):
             raise self.damaged(folder, f"{self.file} is not valid JSON") from None
         if not isinstance(about, dict) or about.get("format") != f"modejump {self.name}":
