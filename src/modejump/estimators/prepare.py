@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modejump.core.errors import InputError, warn_user
+from modejump.core.memory import need_memory
 from modejump.data.coding import TableSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
@@ -73,6 +74,10 @@ def _plan(options: Options, algorithm: str, chains: int) -> Plan:
 
 def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
     terms, always_in = table.spec.terms, options.always_in
+    columns = sum(map(len, terms.values()))
+    # The Gram matrix, and one more while it is summed up.
+    instead = "screen the columns first, or use a machine with more memory"
+    need_memory(16.0 * columns**2, f"the products of {columns} columns with each other", instead)
     rows = 0 if isinstance(table, Chunks) else rows_fitted(options.family, len(table.response))
     algorithm = choose_algorithm(options.algorithm, len(terms) - len(always_in), options.budget, rows)
     plan = _plan(options, algorithm, SELECTION_CHAINS)
