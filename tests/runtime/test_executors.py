@@ -84,8 +84,8 @@ def test_who_stops_listening_stops_the_work(count: int) -> None:
 @pytest.mark.parametrize("count", [1, 7, 50])
 def test_every_chain_is_worked_on_as_often_as_asked(workers: int, count: int) -> None:
     executor, chains = Executor(workers), [Counting() for _ in range(8)]
-    executor.repeat(Counting.work, chains, count)  # type: ignore[arg-type]
-    assert executor.snapshots(chains) == [count] * 8  # type: ignore[arg-type, comparison-overlap]
+    executor.repeat(Counting.work, chains, count)
+    assert executor.snapshots(chains) == [count] * 8
     executor.close()
     assert all(min(chain.asked) >= 1 for chain in chains)
     assert workers > 1 or all(chain.asked == [count] for chain in chains)
@@ -102,7 +102,7 @@ def test_tasks_are_given_the_problem_and_numbered(workers: int) -> None:
 
 def test_a_slow_chain_is_left_in_time() -> None:
     executor, chains = Executor(2), [Counting(0.003 if i == 7 else 0.0005) for i in range(8)]
-    executor.repeat(Counting.work, chains, 64)  # type: ignore[arg-type]
+    executor.repeat(Counting.work, chains, 64)
     executor.close()
     # No piece is more than half of the work, or less than a slice of it, but for what is left over.
     for chain in chains:
@@ -137,7 +137,7 @@ class Side:
 def test_work_is_done_aside_while_there_is_work_for_others(workers: int, pieces: int) -> None:
     executor, chains = Executor(workers), [Counting(0.0005) for _ in range(4)]
     side = Side(pieces if workers > 1 else min(pieces, 3))
-    executor.repeat(Counting.work, chains, 16, side)  # type: ignore[arg-type]
+    executor.repeat(Counting.work, chains, 16, side)
     executor.close()
     assert [sum(chain.asked) for chain in chains] == [16] * 4
     assert executor.overlaps(4) == (workers > 1) and not executor.overlaps(1)
@@ -154,6 +154,6 @@ def test_a_chain_that_fails_ends_the_piece() -> None:
         chain.work(count)
 
     with pytest.raises(ZeroDivisionError):
-        executor.repeat(work, chains, 32)  # type: ignore[arg-type]
+        executor.repeat(work, chains, 32)
     executor.close()
     assert sum(bool(chain.asked) for chain in chains) < 20
