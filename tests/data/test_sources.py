@@ -544,7 +544,7 @@ print(before, status("VmHWM"), model.problem_.rows)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc to read memory from")
-@pytest.mark.parametrize(("what", "group"), [("selection", 200_000), ("selection", 3_000_000), ("search", 3_000_000)])
+@pytest.mark.parametrize(("what", "group"), [("selection", 200_000), ("search", 3_000_000)])
 def test_memory_is_bounded_whatever_the_rows(tmp_path: Path, what: str, group: int) -> None:
     rng = np.random.default_rng(1)
     path, rows = tmp_path / "large.parquet", 3_000_000
