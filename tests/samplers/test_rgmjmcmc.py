@@ -168,10 +168,12 @@ SPACES: dict[str, Callable[[], FeatureProblem]] = {
     "plain": partial(rt.small_problem, 51, depth=2, width=3, complexity=4, size=3),
     "projections": partial(rt.small_problem, 52, depth=3, width=2, complexity=5, projections=True),
 }
+PRECISE = Budget(warmup=300, mcse=0.01)
 
 
-@pytest.mark.parametrize("budget", [SHORT, Budget(warmup=300, mcse=0.01)], ids=["steps", "precision"])
-@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize(
+    ("space", "budget"), [("plain", SHORT), ("plain", PRECISE), ("projections", SHORT)], ids=["steps", "mcse", "alphas"]
+)
 def test_one_seed_gives_one_answer_for_any_number_of_workers(space: str, budget: Budget) -> None:
     problem = SPACES[space]()
     first, two, again = (sample(problem, seed=7, workers=workers, budget=budget) for workers in (1, 2, 1))
