@@ -56,7 +56,6 @@ class GlmPredictor(PredictiveDistribution):
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
         self.family = family = cast(GlmFamily, problem.family)
-        self.link = family.link_function
         data, sizes = problem.data, np.array([len(c) for c in self.columns])
         self.nodes = GNodes.of([
             shrinkage_rule(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, float(wald))
@@ -91,16 +90,16 @@ class GlmPredictor(PredictiveDistribution):
 
     def mean(self, new: NewRows) -> np.ndarray:
         """Predictive mean of the response: for a binomial one the probability of 1."""
-        out = np.empty(len(new.x))
+        out, link = np.empty(len(new.x)), self.family.link_function
         for rows, mixture in self._blocks(new):
-            if self.link.positive:
+            if link.positive:
                 with np.errstate(over="ignore"):
                     out[rows] = (mixture.weight * np.exp(mixture.loc + 0.5 * mixture.scale**2)).sum(axis=1)
-            elif self.link.close is not None:
-                mean_probabilities(mixture.loc, mixture.scale, mixture.weight, table_of(self.link), out[rows])
+            elif link.close is not None:
+                mean_probabilities(mixture.loc, mixture.scale, mixture.weight, table_of(link), out[rows])
             else:
                 rule = grid_rule(mixture, np.full(len(mixture.loc), SMOOTH))
-                out[rows] = rule.average(self.link.mean(rule.node)[:, None])
+                out[rows] = rule.average(link.mean(rule.node)[:, None])
         return out
 
     def std(self, new: NewRows) -> np.ndarray:
@@ -161,7 +160,7 @@ class GlmPredictor(PredictiveDistribution):
         table = np.zeros(len(self.nodes.shrink), np.int64)
         for rows, (loc, scale, weight, _) in self._blocks(new):
             mixture_quantiles(loc, scale, weight, table, grid, unit, probability, out[rows])
-        return np.exp(out) if self.link.positive else self.link.mean(out)
+        return np.exp(out) if self.family.link_function.positive else self.family.mean(out)
 
     def _rule(self, mixture: Mixture) -> Rule:
         """Nodes of the predictor close enough for its family's distribution function."""
@@ -191,7 +190,7 @@ class GlmPredictor(PredictiveDistribution):
         fixed, slope, fixed_variance, variance_slope = self.nodes.repeat(parts)
         loc = offset[:, None] + fixed + s * slope
         variance = (fixed_variance + s * variance_slope) * self.wider
-        loc, variance = self.link.log_mean(loc, variance)
+        loc, variance = self.family.link_function.log_mean(loc, variance)
         known = ~np.isnan(loc)
         weight = np.where(known, self.nodes.repeat(self.models.weight) * self.nodes.weight, 0.0)
         if not known.all():
