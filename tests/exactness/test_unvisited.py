@@ -81,7 +81,7 @@ def test_chains_of_each_model_are_those_that_sampled_it(
     expected = recounted(stores[0])
     assert table.chains.dtype == np.int64
     assert [expected[twin.mask_of(words)] for words in table.words] == table.chains.tolist()
-    # What was met in warm-up or by the scout only was visited by nobody.
+    # What was met in warm-up or by the best-first search only was visited by nobody.
     assert ((table.chains > 0) == (table.visits > 0)).all()
     assert (table.chains <= np.minimum(table.visits, chains)).all()
     assert (table.visits == 0).any() or warmup == 0
