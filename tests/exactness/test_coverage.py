@@ -186,9 +186,10 @@ def test_methods_that_leave_uncertainty_out_are_caught(mutant: str) -> None:
     assert share.mean() < 0.88
 
 
-@pytest.mark.parametrize(
-    "prior", ["bic", "known-variance", "eb-local", *[pytest.param(p, marks=pytest.mark.full) for p in ("jeffreys", "aic")]]
-)
+FLAT = ["bic", "known-variance", "eb-local", *[pytest.param(p, marks=pytest.mark.full) for p in ("jeffreys", "aic")]]
+
+
+@pytest.mark.parametrize("prior", FLAT)
 def test_flat_priors_cover_with_moderate_signals(prior: str) -> None:
     share = coverage(prior, moderate_signal, 300, seed=72)["averaged"]
     assert SIGMAS * share.std(ddof=1) / np.sqrt(len(share)) < 0.02
