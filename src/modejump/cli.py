@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modejump import __version__
 from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, printable
 
 app = typer.Typer(
@@ -45,9 +46,7 @@ INTERRUPTED = 130
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
-
-        typer.echo(f"modejump {metadata.version('modejump')}")
+        typer.echo(f"modejump {__version__}")
         raise typer.Exit
 
 

@@ -23,7 +23,7 @@ from modejump.data import rows
 from modejump.data.rows import LARGE_BYTES, as_if_writable, in_place, table_in_place
 from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.glm.expansion import expand
-from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW, STANDARDISED, candidate_rows, new_glm_work
+from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW, STANDARDISED, new_glm_work
 from modejump.likelihoods.glm.parts import fit_columns_by_parts
 from modejump.posterior.posterior import Posterior
 from modejump.problem import problem as problems
@@ -79,7 +79,7 @@ def test_fits_read_what_a_copy_holds(family, prior, weighted, monkeypatch):
     unit = copy.data.glm.x
     for problem in lying:
         data = problem.data
-        np.testing.assert_allclose(candidate_rows(data.glm, some), unit[:, some], rtol=0, atol=1e-9 * unit.max())
+        np.testing.assert_allclose(data.glm.candidate_rows(some), unit[:, some], rtol=0, atol=1e-9 * unit.max())
         np.testing.assert_allclose(data.gram, copy.data.gram, rtol=0, atol=1e-12)
         assert problem.dead_terms() == ["dead"] and not len(data.columns.x) and not len(data.columns.response)
         for cols in (np.arange(2), np.array([1, 3, 4]), np.array([4])):

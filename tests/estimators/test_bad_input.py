@@ -87,12 +87,13 @@ REFUSED = {
     "n_jobs": (lambda: fit(n_jobs=0), "n_jobs is 0"),
     "random_state": (lambda: fit(random_state="seed"), "random_state must be"),
     "negative seed": (lambda: fit(random_state=-1), "random_state is -1"),
+    "sampler": (lambda: fit(sampler="pape"), "sampler must be None, 'paper' or a modejump.Sampler"),
     "progress": (lambda: fit(progress="sometimes"), "progress must be"),
     "always_in": (lambda: fit(always_in=["zzz"]), "always_in names 'zzz', which is not a term"),
     "always_in position": (lambda: fit(always_in=[12]), "always_in names column 12"),
     "always_in in a group": (lambda: fit(always_in=["a"], groups={"g": ["a", "b"]}), "name the group"),
     "all always in": (lambda: fit(always_in=list("abcdf")), "nothing to select"),
-    "family": (lambda: fit(family="weibull"), "family 'weibull' does not exist"),
+    "family": (lambda: fit(family="weibull"), "unknown family 'weibull'"),
     "group": (lambda: fit(groups={"g": ["a", "zzz"]}), "group 'g' names column 'zzz'"),
     "group and formula": (
         lambda: BGLMRegressor(groups={"g": ["a"]}).fit_formula("y ~ a", covariates().assign(y=1.0)),
@@ -118,7 +119,7 @@ REFUSED = {
         "X has 3 features, but BGLMRegressor is expecting 4 features",
     ),
     "unknown feature": (lambda: fit().log_marginal_likelihood(["zzz"]), "'zzz' is not a term"),
-    "not a run": (lambda: modejump.load("nowhere"), "nowhere is not a saved run"),
+    "not a run": (lambda: modejump.load("nowhere"), "nowhere is not a saved model"),
     "arviz of an exact run": (lambda: fit().to_arviz(), "no chains"),
 }
 
@@ -161,7 +162,7 @@ def test_what_is_not_fitted_says_so(call):
 
 @pytest.mark.parametrize("change", [{"c": 3.0}, {"f": pd.Categorical(["u"] * ROWS)}])
 def test_a_constant_column_is_told_of_and_never_enters(change):
-    with pytest.warns(ModejumpWarning, match="inclusion probability is 0: '[cf]'") as caught:
+    with pytest.warns(ModejumpWarning, match="'[cf]': constant, .* so the inclusion probability is 0") as caught:
         model = fit(lambda t: t.assign(**change))
     assert len(caught) == 1 and "\n" not in str(caught[0].message)
     (name,) = change
@@ -233,8 +234,8 @@ COMMANDS = {
     "always in": ("fit numeric.csv --target y --always-in z", "always_in names 'z'"),
     "weights": ("fit numeric.csv --target y --weights z", "--weights 'z' is not a column"),
     "negative weights": ("fit weights.csv --target y --weights w", "sample_weight is negative"),
-    "algorithm": ("fit numeric.csv --target y --algorithm mcmc", "algorithm 'mcmc' does not exist"),
-    "family": ("fit numeric.csv --target y --family weibull", "family 'weibull' does not exist"),
+    "algorithm": ("fit numeric.csv --target y --algorithm mcmc", "unknown algorithm 'mcmc'"),
+    "family": ("fit numeric.csv --target y --family weibull", "unknown --family 'weibull'"),
     "coefficient prior": ("fit numeric.csv --target y --coef-prior jsz", "jzs"),
     "parameter": ("fit numeric.csv --target y --coef-prior g=-1", "g"),
     "parameter too many": ("fit numeric.csv --target y --coef-prior bic=2", "takes no parameter"),
@@ -248,7 +249,7 @@ COMMANDS = {
     "number": ("fit numeric.csv --target y --chains many", "--chains"),
     "argument": ("fit", "missing argument"),
     "command": ("fti", "no such command"),
-    "run": ("predict nowhere numeric.csv", "nowhere is not a saved run"),
+    "run": ("predict nowhere numeric.csv", "nowhere is not a saved model"),
     "demo": ("demo logic", "the demo 'logic' is not part of this version"),
 }
 

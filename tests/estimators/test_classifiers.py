@@ -18,7 +18,7 @@ from modejump.cli import main
 from modejump.estimators.prepare import choose_algorithm
 
 SHORT = Budget(warmup=1000, steps=5000)
-SEARCH = Budget(warmup=1000, steps=2000)
+SEARCH = Budget(warmup=400, steps=800)
 
 
 @parametrize_with_checks(
@@ -361,7 +361,7 @@ def test_the_shell_searches_for_laws_of_classes(tmp_path, monkeypatch, capsys):
         ("fit data.csv --target one --family binomial --drop f,three,answer", "y has one class only, 'yes'"),
         ("fit data.csv --target three --family binomial --drop f,one,answer", "y has 3 classes"),
         ("fit data.csv --target answer --family binomial --drop f,one,three --link log", "has no link 'log'"),
-        ("fit data.csv --target answer --family binomal --drop f,one,three", "family 'binomal' does not exist"),
+        ("fit data.csv --target answer --family binomal --drop f,one,three", "unknown --family 'binomal'"),
         ("fit data.csv --target answer --family binomial --drop f,one,three --coef-prior known-variance=1", "gaussian"),
         ("fit data.csv --target answer --family binomial --offset nowhere", "--offset 'nowhere' is not a column"),
         ("fit data.csv --target a --family gaussian --drop f,one,three,answer --offset shift", "an offset is for"),

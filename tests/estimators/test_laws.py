@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import genetic_twin as twin
+import feature_twin as twin
 import numpy as np
 import pytest
 
@@ -85,15 +85,14 @@ def collected() -> dict[frozenset[Feature], float]:
 def test_masses_of_equal_models_add_and_aliases_are_told(planets) -> None:
     x, y = planets
     problem = problem_of(x, y)
-    found = laws_from(problem, collected(), {})
+    found, table = laws_from(problem, collected(), {})
     orbit, root = F("troot(P*P*M)"), F("troot(P*P)")
     assert set(found.features) == {orbit, root, F("R")}
     assert set(found.aliases[orbit]) == {F("troot(P*P)*troot(M)"), F("troot(M)*troot(P)*troot(P)")}
     assert found.aliases[root] == (F("troot(P)*troot(P)"),)
     assert found.aliases[F("R")] == ()
     models = {
-        frozenset(found.features[i] for i in found.models.members(row)): found.models.log_posterior[row]
-        for row in range(len(found.models))
+        frozenset(found.features[i] for i in table.members(row)): table.log_posterior[row] for row in range(len(table))
     }
     assert models == pytest.approx(
         {
@@ -104,14 +103,14 @@ def test_masses_of_equal_models_add_and_aliases_are_told(planets) -> None:
         },
         abs=1e-12,
     )
-    assert (np.diff(found.models.log_posterior) <= 0).all()
+    assert (np.diff(table.log_posterior) <= 0).all()
 
 
 @pytest.mark.parametrize("spelling", ["canonical", "trees"])
 def test_the_selection_problem_has_the_prior_and_columns_of_its_laws(planets, spelling: str) -> None:
     x, y = planets
     problem = problem_of(x, y, model_prior=ComplexityPrior("1/n", spelling), coef_prior="jeffreys")
-    found = laws_from(problem, collected(), {})
+    found, _ = laws_from(problem, collected(), {})
     assert found.problem.names == tuple(f.text for f in found.features)
     for model in ([], [0], [0, 1], [1, 2], [0, 1, 2]):
         member = np.zeros(found.problem.n_terms, np.uint8)
@@ -134,5 +133,5 @@ def test_leading_models_are_the_best_within_span_and_room(monkeypatch: pytest.Mo
 
 def test_nothing_but_the_empty_model_is_a_result(planets) -> None:
     x, y = planets
-    found = laws_from(problem_of(x, y), {frozenset(): 0.0}, {})
-    assert found.features == () and len(found.models) == 1 and found.models.members(0) == []
+    found, table = laws_from(problem_of(x, y), {frozenset(): 0.0}, {})
+    assert found.features == () and len(table) == 1 and table.members(0) == []

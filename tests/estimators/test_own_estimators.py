@@ -234,7 +234,7 @@ def test_laws_with_several_spellings_are_not_evaluated_from_a_file(tmp_path: Pat
     several = next(name for name in frame.index if frame.loc[name, "aliases"])
     assert np.isfinite(model.log_marginal_likelihood([several]))
     loaded = modejump.load(model.save(tmp_path / "run"))
-    with pytest.raises(InputError, match="the sum over the law's spellings only; fit again"):
+    with pytest.raises(InputError, match="only the sum over the law's spellings; fit again"):
         loaded.log_marginal_likelihood([several])
 
 
@@ -270,7 +270,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame, Any], Any], str]] = {
         ).fit(x, y),
         "no coefficients inside projections; give a Space without projections",
     ),
-    "no function": (lambda x, y: BGLMRegressor(family=linear_bic).fit(x, y), "give an OwnLikelihood or a Batch"),
+    "no function": (lambda x, y: BGLMRegressor(family=linear_bic).fit(x, y), "an OwnLikelihood or a BatchLikelihood"),
     "base of probability zero": (
         lambda x, y: searched(BatchLikelihood(lambda models: [np.nan] * len(models))).fit(x, y),
         "the likelihood of the model of the intercept",

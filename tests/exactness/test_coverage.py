@@ -148,7 +148,7 @@ def coverage(
 @cache
 def covered(prior: str, runs: int) -> dict[str, np.ndarray]:
     """Coverage with data from the prior, computed once for all tests that look at it."""
-    return coverage(prior, from_the_prior, runs, 71, METHODS)
+    return coverage(prior, from_the_prior, runs, 71, METHODS if prior in BROKEN else (averaged,))
 
 
 def deviation(share: np.ndarray) -> float:
@@ -157,6 +157,8 @@ def deviation(share: np.ndarray) -> float:
 
 
 QUICK = ("g", "hyper-g", "jzs", "robust")
+# Of these the methods that leave something out are tried.
+BROKEN = ("g", "hyper-g")
 PROPER = (*QUICK, "hyper-g-n", "intrinsic", "beta-prime")
 RUNS = 300
 
@@ -166,12 +168,12 @@ def test_intervals_cover_what_they_say(prior: str) -> None:
     assert abs(deviation(covered(prior, RUNS)["averaged"])) < SIGMAS
 
 
-def pooled(method: str) -> np.ndarray:
-    return np.concatenate([covered(prior, RUNS)[method] for prior in QUICK])
+def pooled(method: str, priors: tuple[str, ...]) -> np.ndarray:
+    return np.concatenate([covered(prior, RUNS)[method] for prior in priors])
 
 
 def test_coverage_over_all_priors_is_within_two_hundredths() -> None:
-    share = pooled("averaged")
+    share = pooled("averaged", QUICK)
     # The band is wide enough for the simulation: a correct method leaves it with probability below 1e-4.
     assert SIGMAS * share.std(ddof=1) / np.sqrt(len(share)) < 0.02
     assert 0.88 < share.mean() < 0.92
@@ -179,12 +181,15 @@ def test_coverage_over_all_priors_is_within_two_hundredths() -> None:
 
 @pytest.mark.parametrize("mutant", ["best_model_only", "noise_only", "spread_of_fits"])
 def test_methods_that_leave_uncertainty_out_are_caught(mutant: str) -> None:
-    share = pooled(mutant)
+    share = pooled(mutant, BROKEN)
     assert deviation(share) < -SIGMAS
     assert share.mean() < 0.88
 
 
-@pytest.mark.parametrize("prior", ["jeffreys", "bic", "aic", "known-variance", "eb-local"])
+FLAT = ["bic", "known-variance", "eb-local", *[pytest.param(p, marks=pytest.mark.full) for p in ("jeffreys", "aic")]]
+
+
+@pytest.mark.parametrize("prior", FLAT)
 def test_flat_priors_cover_with_moderate_signals(prior: str) -> None:
     share = coverage(prior, moderate_signal, 300, seed=72)["averaged"]
     assert SIGMAS * share.std(ddof=1) / np.sqrt(len(share)) < 0.02

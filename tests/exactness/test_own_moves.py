@@ -68,6 +68,7 @@ def local_moves() -> Iterator[None]:
     for name in ("shift", "grow"):
         del LOCAL_MOVES[name], KERNELS[KERNELS.index(name)]
     del handles._OUTSIDE[Moves]
+    handles._TYPES.clear()
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ def population_move() -> Iterator[None]:
     add_population_move("edit or small", edit_or_small)
     yield
     del POPULATION_MOVES["edit or small"], handles._OUTSIDE[Between]
+    handles._TYPES.clear()
 
 
 def errors_of(move: str) -> np.ndarray:

@@ -48,7 +48,7 @@ def gains(data, ch, member, flips, total, out):
             if flips[i, j] >= 0:
                 ch.flips[m] = flips[i, j]
                 m += 1
-        out[i] = surrogate_gain(data, ch.state, ch.work, ch.flips, m, total)
+        out[i] = surrogate_gain(data.glm, data, ch.state, ch.work, ch.flips, m, total)
 
 
 def plain_surrogate(x: np.ndarray, y: np.ndarray, reference: list[int], members: list[int], inside: float) -> float:

@@ -10,8 +10,9 @@ from conftest import REFERENCE
 from modejump.cli import main
 from modejump.core import progress
 from modejump.experiments import accuracy
-from modejump.experiments.accuracy import Case, Estimate, Study, errors, laws_case, selection_case, study_accuracy
+from modejump.experiments.accuracy import Case, Estimate, Study, errors, laws_case, selection_case
 from modejump.experiments.ceiling import exact_laws
+from modejump.experiments.ledger import run_study
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.complexity import ComplexityPrior
@@ -46,7 +47,7 @@ def test_errors_by_hand():
 
 def test_rows_are_medians_over_the_runs(tmp_path):
     study = Study([made_up(off=0.1)], ["mjmcmc", "gmjmcmc"], [1.0, 2.0], 3, 0)
-    rows = study_accuracy(study, tmp_path / "a.json", jobs=2)
+    rows = run_study(study, tmp_path / "a.json", jobs=2)
     assert [(row["estimate"], row["seconds"]) for row in rows] == [
         ("frequency", 1.0), ("renormalised", 1.0), ("frequency", 2.0), ("renormalised", 2.0)
     ]  # fmt: skip
@@ -55,7 +56,7 @@ def test_rows_are_medians_over_the_runs(tmp_path):
     assert rows[0]["total_variation"] == pytest.approx(0.1) and rows[0]["runs"] == 3
     held = json.loads((tmp_path / "a.json").read_text())
     assert held["rows"] == rows and len(held["outcomes"]) == 6
-    assert study_accuracy(study, tmp_path / "a.json") == rows
+    assert run_study(study, tmp_path / "a.json") == rows
 
 
 def test_selection_estimates_come_near_the_enumeration():
@@ -92,7 +93,7 @@ def test_laws_are_matched_by_their_columns():
 def test_command_prints_draws_and_stores(tmp_path, quiet_log, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(accuracy, "small_space_case", lambda: made_up("small-space", 0.01))
-    monkeypatch.setattr(accuracy, "planets_case", lambda planets: made_up("simulated-planets", 1e-9))
+    monkeypatch.setattr(accuracy, "planets_case", lambda planets: made_up("planets", 1e-9))
     monkeypatch.setattr(accuracy, "selection_case", lambda frame: made_up("selection", 0.1))
     line = "reproduce accuracy --runs 2 --seconds 0.5,0.1 --plot a.png --json a.json".split()
     assert main(line) == 0
@@ -102,7 +103,7 @@ def test_command_prints_draws_and_stores(tmp_path, quiet_log, monkeypatch, capsy
         assert part in " ".join(out.split())
     assert (tmp_path / "a.png").stat().st_size > 10_000
     rows = json.loads((tmp_path / "a.json").read_text())["rows"]
-    assert {row["case"] for row in rows} == {"selection", "small-space", "simulated-planets"}
+    assert {row["case"] for row in rows} == {"selection", "small-space", "planets"}
     assert main([*line, "--quiet", "--jobs", "2"]) == 0
     assert capsys.readouterr() == ("", "")
     assert main([*line, "--seed", "2"]) == 2
@@ -126,8 +127,8 @@ def test_command_on_the_crime_data(tmp_path, quiet_log, monkeypatch, capsys):
         (["--threads", "4"], "--threads does not go with accuracy"),
         (["--budget", "paper"], "--budget does not go with accuracy"),
         (["--protocol", "text"], "--protocol does not go with accuracy"),
-        (["--algorithm", "enumerate"], "--algorithm 'enumerate' is not known"),
-        (["--plot", "a.doc"], "is no kind of picture"),
+        (["--algorithm", "enumerate"], "unknown --algorithm 'enumerate'"),
+        (["--plot", "a.doc"], "has no picture format"),
         (["--data", "."], "holds neither crime.csv nor exoplanets.csv"),
         (["--data", "odd.csv"], "has neither a column 'y'"),
         (["--data", "wide.csv"], "has 30 covariates"),

@@ -8,7 +8,8 @@ import pytest
 
 from modejump import InputError
 from modejump.cli import main
-from modejump.experiments.classification import OTHERS, Classes, Comparison, compare
+from modejump.experiments.classification import OTHERS, Classes, Comparison
+from modejump.experiments.ledger import run_study
 
 
 def table(rows=120, seed=5):
@@ -27,14 +28,14 @@ def test_covariates_are_standardised_by_the_rows_to_learn_from():
 
 def test_a_product_is_found_that_linear_classifiers_do_not_see(tmp_path):
     study = Comparison([Classes.of(table(), "t.csv")], ["rgmjmcmc"], 1, 2.0, 0, 1)
-    rows = {row["method"]: row for row in compare(study, tmp_path / "runs.json")}
+    rows = {row["method"]: row for row in run_study(study, tmp_path / "runs.json")}
     assert set(rows) == {"rgmjmcmc", *OTHERS}
     assert rows["rgmjmcmc"]["accuracy"] > rows["penalised logistic"]["accuracy"] + 0.1
     # What was run is not run again.
     held = json.loads((tmp_path / "runs.json").read_text())
-    assert compare(study, tmp_path / "runs.json") == held["rows"]
+    assert run_study(study, tmp_path / "runs.json") == held["rows"]
     with pytest.raises(InputError, match="seconds"):
-        compare(Comparison(study.tables, ["rgmjmcmc"], 1, 3.0, 0, 1), tmp_path / "runs.json")
+        run_study(Comparison(study.tables, ["rgmjmcmc"], 1, 3.0, 0, 1), tmp_path / "runs.json")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The papers' experiments: detection arithmetic, published figures, and the command that repeats them."""
 
 import json
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -11,29 +10,32 @@ from scipy.stats import binom
 from modejump.cli import main
 from modejump.core import progress
 from modejump.core.errors import InputError
-from modejump.experiments import effort, load_exoplanets
+from modejump.experiments import effort
 from modejump.experiments import reproduce as module
 from modejump.experiments.ceiling import exact_ceiling
 from modejump.experiments.detection import Detection, clopper_pearson, detect, rates
-from modejump.experiments.effort import Effort, Found, find_laws
+from modejump.experiments.effort import Effort, find_laws
+from modejump.experiments.ledger import run_key, run_seed, run_study
 from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, Planets, default_spelling
 from modejump.experiments.published import published_figures
-from modejump.experiments.reproduce import Trial, reproduce, run_key, run_seed
+from modejump.experiments.reproduce import Trial
 from modejump.features.nonlinear.expression import Feature
 from modejump.samplers.budget import Budget
-from modejump.samplers.warmup.library import EVALUATIONS
+from modejump.samplers.plan import Plan
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.search import Finished
 
 KEYS = {
     "experiment", "protocol", "algorithm", "threads", "runs", "power", "power_low", "power_high", "fp", "fdr",
     "seconds_per_run", "laws", "published", "ceiling",
 }  # fmt: skip
-MASS = "Density*Radius*Radius*Radius"
+MASS = "PlanetaryDensJpt*RadiusJpt*RadiusJpt*RadiusJpt"
 QUICK = ["--algorithm", "gmjmcmc", "--runs", "2", "--threads", "1,2"]
 
 
 @pytest.fixture(scope="module")
 def planets() -> Planets:
-    return Planets.simulate()
+    return Planets.of()
 
 
 @pytest.fixture
@@ -53,12 +55,12 @@ def problem_of(planets: Planets, name: str = "mass", protocol: str = "text"):
 
 def test_detections_by_hand(planets):
     problem = problem_of(planets)
-    truth = planets.laws(EXPERIMENTS["mass"])
-    laws = [Feature.parse(t) for t in (MASS, "Period", "StarMass")]
+    truth = EXPERIMENTS["mass"].truth
+    laws = [Feature.parse(t) for t in (MASS, "PeriodDays", "HostStarMassSlrMass")]
     seen = detect(problem, truth, laws, np.array([0.6, 0.3, 0.25]), 0.25)
     # A probability that equals the threshold does not exceed it.
-    assert seen.true == (MASS,) and seen.false == ("Period",) and seen.fdr == 0.5
-    assert seen.posterior == {MASS: 0.6, "Period": 0.3}
+    assert seen.true == (MASS,) and seen.false == ("PeriodDays",) and seen.fdr == 0.5
+    assert seen.posterior == {MASS: 0.6, "PeriodDays": 0.3}
     nothing = detect(problem, truth, laws, np.array([0.2, 0.2, 0.2]), 0.25)
     assert nothing.true == nothing.false == () and nothing.fdr == 0.0
     none = detect(problem, truth, [], np.zeros(0), 0.25)
@@ -67,10 +69,10 @@ def test_detections_by_hand(planets):
 
 def test_another_spelling_of_a_true_law_counts_as_that_law(planets):
     problem = problem_of(planets)
-    truth = planets.laws(EXPERIMENTS["mass"])
+    truth = EXPERIMENTS["mass"].truth
     # The cube root of a cube, up to sign, is the thing itself: all densities and radii are positive.
-    alias = Feature.parse("*".join(["troot(Density)"] * 3 + ["Radius"] * 3))
-    seen = detect(problem, truth, [alias, Feature.parse("Period")], np.array([0.7, 0.1]), 0.25)
+    alias = Feature.parse("*".join(["troot(PlanetaryDensJpt)"] * 3 + ["RadiusJpt"] * 3))
+    seen = detect(problem, truth, [alias, Feature.parse("PeriodDays")], np.array([0.7, 0.1]), 0.25)
     assert seen.true == (MASS,) and seen.false == () and seen.posterior[MASS] == 0.7
 
 
@@ -112,7 +114,7 @@ def test_published_figures_stand_in_the_papers_rows_only():
 def test_seeds_differ_by_run_and_by_nothing_else():
     def state(*names_and_numbers, seed=1):
         *names, threads, run = names_and_numbers
-        return tuple(run_seed(seed, names, (threads, run)).generate_state(4))
+        return tuple(run_seed(seed, *names, threads, run).generate_state(4))
 
     cells = [("mass", "text", "gmjmcmc", 1, 0), ("mass", "text", "gmjmcmc", 1, 1), ("mass", "text", "gmjmcmc", 4, 0),
              ("mass", "text", "rgmjmcmc", 1, 0), ("mass", "script", "gmjmcmc", 1, 0),
@@ -130,9 +132,10 @@ def test_protocols_have_the_priors_of_the_papers(planets):
             assert problem.model_prior.log_a(n) == pytest.approx(-power * np.log(n))
             assert problem.coef_prior.name == coefficients
             assert problem.model_prior.spelling == ("trees" if (name, protocol) == ("mass", "script") else "canonical")
-            assert (problem.space.depth, problem.space.size, problem.space.population) == (5, 15, 15)
-            assert planets.names[design.target] not in problem.names and len(problem.names) == 9
-            assert {t.name for t in problem.transforms} == {
+            limits = problem.language.limits
+            assert (limits.depth, limits.size, limits.population) == (5, 15, 15)
+            assert design.target not in problem.names and len(problem.names) == 10
+            assert {t.name for t in problem.language.transforms} == {
                 "sigmoid", "sin_deg", "exp_abs", "log1p_abs", "troot", "to23", "to35",
             }  # fmt: skip
 
@@ -142,24 +145,27 @@ def test_a_chain_of_the_papers_budget_holds_its_last_population(planets):
     short = effort._paper_chain(problem, 0, np.random.SeedSequence(3))
     chain = effort._paper_chain(problem, 2_500, np.random.SeedSequence(3))
     # The features stay, and only the models among them grow in number.
-    np.testing.assert_array_equal(chain.population.feature, short.population.feature)
-    assert chain.archive.scalars["distinct"] >= 2_500 > short.archive.scalars["distinct"]
-    assert {f for m in chain.collected for f in m} >= {f for m in short.collected for f in m}
+    np.testing.assert_array_equal(chain.arrays.population.feature, short.arrays.population.feature)
+    assert chain.arrays.archive.scalars["distinct"] >= 2_500 > short.arrays.archive.scalars["distinct"]
+    more, fewer = ({f for m in Finished.of(c).collected for f in m} for c in (chain, short))
+    assert more >= fewer
 
 
 def test_rows_resume_and_jobs(planets, trial, no_ceiling, tmp_path, monkeypatch):
     path = tmp_path / "rows.json"
-    rows = reproduce(trial, path)
+    rows = run_study(trial, path)
     assert [set(row) for row in rows] == [KEYS] * 2
     assert [row["threads"] for row in rows] == [1, 2]
-    assert all(row["published"] is None and row["runs"] == 2 and set(row["laws"]) == {MASS} for row in rows)
+    assert all(row["runs"] == 2 and set(row["laws"]) == {MASS} for row in rows)
+    assert [row["published"] is None for row in rows] == [False, True]
     held = json.loads(path.read_text())
     assert held["rows"] == rows and held["settings"] == trial.settings
-    assert set(held["outcomes"]) == {"ceiling", *(run_key("gmjmcmc", t, i) for t in (1, 2) for i in (0, 1))}
+    runs = {run_key("gmjmcmc", t, i) for t in (1, 2) for i in (0, 1)}
+    assert set(held["outcomes"]) == {run_key(*module.CEILING), *runs}
 
     # Side by side, every run is what it was, its time apart.
     beside = tmp_path / "beside.json"
-    reproduce(trial, beside, jobs=3)
+    run_study(trial, beside, jobs=3)
     again = json.loads(beside.read_text())["outcomes"]
     for key, outcome in held["outcomes"].items():
         assert {**outcome, "seconds": 0} == {**again[key], "seconds": 0}
@@ -167,60 +173,50 @@ def test_rows_resume_and_jobs(planets, trial, no_ceiling, tmp_path, monkeypatch)
     # A second call computes nothing; a file that lacks a run computes that one.
     calls = []
     whole = Trial.run
-    monkeypatch.setattr(Trial, "run", lambda self, *cell: calls.append(cell) or whole(self, *cell))
-    assert reproduce(trial, path) == rows and calls == []
+    monkeypatch.setattr(Trial, "run", lambda self, cell: calls.append(cell) or whole(self, cell))
+    assert run_study(trial, path) == rows and calls == []
     kept = held["outcomes"].pop(run_key("gmjmcmc", 2, 1))
     path.write_text(json.dumps(held))
-    reproduce(trial, path)
+    run_study(trial, path)
     assert calls == [("gmjmcmc", 2, 1)]
     made = json.loads(path.read_text())["outcomes"][run_key("gmjmcmc", 2, 1)]
     assert {**made, "seconds": 0} == {**kept, "seconds": 0}
     assert list(tmp_path.glob(".*")) == []
 
     with pytest.raises(InputError, match="seed 5, and 6 is asked for"):
-        reproduce(replace(trial, seed=6), path)
+        run_study(replace(trial, seed=6), path)
 
 
 def test_an_interrupted_experiment_keeps_what_was_done(trial, no_ceiling, tmp_path, monkeypatch):
     path = tmp_path / "rows.json"
     whole = Trial.run
 
-    def run(self, algorithm, threads, number):
-        if threads == 2:
+    def run(self, cell):
+        if cell[1:2] == (2,):
             raise KeyboardInterrupt
-        return whole(self, algorithm, threads, number)
+        return whole(self, cell)
 
     monkeypatch.setattr(Trial, "run", run)
     for jobs in (1, 2):
         with pytest.raises(KeyboardInterrupt):
-            reproduce(trial, path, jobs)
+            run_study(trial, path, jobs)
         assert run_key("gmjmcmc", 1, 0) in json.loads(path.read_text())["outcomes"]
 
 
 def test_reversible_sampler_is_called_with_the_papers_budget(planets, monkeypatch):
     problem = planets.problem(EXPERIMENTS["mass"], "text", "canonical", population=15)
     calls = []
-
-    def rgmjmcmc(problem, **options):
-        calls.append(options)
-        laws = types.SimpleNamespace(problem=None, features=(Feature.parse("Radius"),), alphas={})
-        means = np.full((2, 4, 1), 0.4)
-        result = types.SimpleNamespace(exact=False, batch_means=means, batch_length=10, renormalised=np.array([0.9]))
-        return types.SimpleNamespace(laws=laws, result=result)
-
-    monkeypatch.setattr(effort, "rgmjmcmc", rgmjmcmc)
+    monkeypatch.setattr(effort, "sample", lambda problem, plan: calls.append(plan))
+    monkeypatch.setattr(effort, "Posterior", lambda problem, result: result)
     seed = np.random.SeedSequence(1)
-    found = find_laws(problem, "rgmjmcmc", 4, Effort.parse("paper", 10_000), seed)
-    assert isinstance(found, Found)
-    # Frequencies are its valid estimate.
-    np.testing.assert_allclose(found.probability, 0.4)
-    np.testing.assert_allclose(found.renormalised, 0.9)
-    find_laws(problem, "rgmjmcmc", 4, Effort.parse("seconds=2", 10_000), seed)
-    common = {"chains": 4, "workers": 1, "seed": seed, "search_steps": 250}
+    for budget in ("paper", "seconds=2"):
+        find_laws(problem, "rgmjmcmc", 4, Effort.parse(budget, 10_000), seed, Sampler.paper())
+    common = {"chains": 4, "seed": seed, "search_steps": 250, "settings": Sampler.paper()}
     # Half of the distinct models that the budget allows may complete the library.
     paper = {"budget": Budget(warmup=5_000, steps=5_000), "distinct": 10_000, "edits": 20_000}
-    assert calls[0] == {**common, **paper}
-    assert calls[1] == {**common, "budget": Budget(seconds=2.0), "distinct": 0, "edits": EVALUATIONS}
+    assert calls == [
+        Plan("rgmjmcmc", **common, **paper), Plan("rgmjmcmc", **common, budget=Budget(seconds=2.0))
+    ]  # fmt: skip
 
 
 def test_command_prints_a_table_of_80_columns(no_ceiling, tmp_path, monkeypatch, capsys):
@@ -256,23 +252,22 @@ def test_catalogue_with_published_figures_and_ceiling(tmp_path, monkeypatch, cap
     assert [row["ceiling"][name] for name in ("power", "fp", "fdr")] == [1.0, 0.0, 0.0]
 
 
-def test_ceiling_of_the_program_s_prior_has_a_false_detection():
+def test_ceiling_of_the_program_s_prior_has_a_false_detection(planets):
     """What is known of the catalogue: the tree prior leaves two laws above the threshold, one of them false."""
-    catalogue = Planets.observed(load_exoplanets())
     design = EXPERIMENTS["mass"]
-    ceiling = exact_ceiling(catalogue.problem(design, "script", "trees"), catalogue.laws(design), design.eta)
+    ceiling = exact_ceiling(planets.problem(design, "script", "trees"), design.truth, design.eta)
     assert (ceiling["power"], ceiling["fp"], ceiling["fdr"]) == (1.0, 1.0, 0.5)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nothing"], "there is no experiment 'nothing'"),
+        (["nothing"], "unknown experiment 'nothing'"),
         (["logic"], "not part of this version"),
-        (["mass", "--protocol", "song"], "--protocol 'song' is not known"),
-        (["mass", "--spelling", "wild"], "--spelling 'wild' is not known"),
+        (["mass", "--protocol", "song"], "unknown --protocol 'song'"),
+        (["mass", "--spelling", "wild"], "unknown --spelling 'wild'"),
         (["kepler", "--spelling", "trees"], "--spelling does not go with kepler"),
-        (["mass", "--algorithm", "gmjmcmc,magic"], "--algorithm 'magic' is not known"),
+        (["mass", "--algorithm", "gmjmcmc,magic"], "unknown --algorithm 'magic'"),
         (["mass", "--threads", "1,two"], "--threads has 'two'"),
         (["mass", "--threads", "0"], "--threads has '0'"),
         (["mass", "--runs", "0"], "--runs is 0"),
@@ -297,7 +292,7 @@ def test_wrong_arguments(words, sentence, tmp_path, monkeypatch, capsys):
 
 def test_tables_that_do_not_fit(planets, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    frame = planets.frame.rename(columns={new: old for old, new in planets.names.items()}).assign(TypeFlag=0)
+    frame = planets.frame
     assert set(frame.columns) == set(COLUMNS)
     frame.drop(columns="PeriodDays").to_csv("short.csv", index=False)
     assert main(["reproduce", "kepler", "--data", "short.csv"]) == 2

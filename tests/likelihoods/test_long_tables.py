@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from modejump.samplers.mixture import Mixture
 from running import enumerate_models, mjmcmc
 
 from modejump.likelihoods.columns import fit_columns
@@ -15,8 +14,10 @@ from modejump.likelihoods.glm.newton import has_estimate, new_glm_work
 from modejump.likelihoods.glm.parts import PART, fit_columns_by_parts, is_long
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains import mjmcmc_chain as runner
-from modejump.samplers.warmup.best_first import Scouting
+from modejump.samplers.chains import mjmcmc_chain
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import first_moves
+from modejump.samplers.warmup.best_first import BestFirstSearch
 
 
 def build(rows: int, terms: int, family: str = "binomial", prior: str = "bic") -> Problem:
@@ -67,21 +68,21 @@ def long_table():
     return problem
 
 
-def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monkeypatch):
+def test_a_chain_is_the_same_on_any_number_of_threads(long_table, monkeypatch):
     asked = []
 
     def spy(glm, work, cols, prior, n, threads):
         asked.append(threads)
         return fit_columns_by_parts(glm, work, cols, prior, n, threads)
 
-    monkeypatch.setattr(runner, "fit_columns_by_parts", spy)
+    monkeypatch.setattr(mjmcmc_chain, "fit_columns_by_parts", spy)
     start = np.zeros(45, np.uint8)
     start[:41] = 1
     results = []
     for count in (1, 2):
-        chain = runner.Runner(long_table, np.random.SeedSequence(8), 2**24, 10, threads=count)
+        chain = mjmcmc_chain.MJMCMCChain(long_table, np.random.SeedSequence(8), 2**24, 10, threads=count)
         chain.start = start
-        moves = Mixture(weights={"flip": 0.9, "jump-greedy": 0.1}, search=3).compile(long_table)
+        moves = first_moves(Sampler(kernels={"flip": 0.9, "jump-greedy": 0.1}, search=3), long_table)
         chain.run_batches(moves, 2)
         store = chain.chain.store
         results.append((chain.means, store.log_posterior[: store.scalars["count"]].copy(), asked.copy()))
@@ -102,13 +103,13 @@ def test_chains_and_scout_are_the_same_on_any_number_of_threads(long_table, monk
 def test_a_run_spares_threads_for_the_rows(monkeypatch):
     given = []
 
-    class Spy(runner.Runner):
+    class Spy(mjmcmc_chain.MJMCMCChain):
         def __init__(self, *arguments):
             # The chain that compiles asks for no threads.
             given.extend(arguments[4:])
             super().__init__(*arguments)
 
-    monkeypatch.setattr(sys.modules["modejump.samplers.mjmcmc"], "Runner", Spy)
+    monkeypatch.setattr(sys.modules["modejump.samplers.mjmcmc"], "MJMCMCChain", Spy)
     problem = build(400, 3)
     results = [mjmcmc(problem, chains=2, workers=w, budget=Budget(steps=2000), seed=3) for w in (1, 5)]
     assert given == [1, 1, 2, 2]
@@ -121,6 +122,6 @@ def test_a_long_table_is_enumerated_in_small_tasks():
     done = []
     result = enumerate_models(problem, workers=2, progress=lambda at, total, note: done.append(total))
     assert result.n_models == 64 and done[0] == 4
-    store = Scouting(problem, Budget(steps=640), 1, threads=2).finish()
+    store = BestFirstSearch(problem, Budget(steps=640), 1, threads=2).finish()
     found = np.sort(store.log_posterior[: store.scalars["count"]])[::-1]
     np.testing.assert_allclose(found, result.models.log_posterior[: len(found)], rtol=0, atol=1e-6)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import enumerate_models, mjmcmc
 from scipy import optimize, special, stats
 
 from modejump import BGLMClassifier, BGLMRegressor, Budget
@@ -24,8 +25,6 @@ from modejump.likelihoods.glm.rows import fast_exp, information_slope, score_row
 from modejump.priors import COEF_PRIORS, CoefPrior, HyperG
 from modejump.priors.coefficients.base import compiled, plain
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
-from modejump.samplers.mjmcmc import mjmcmc
 
 
 def pairs() -> list[Family]:

@@ -14,8 +14,13 @@ from arviz_stats.base import array_stats
 from brute import brute_force, lazy_chains, small_problem
 
 from modejump.core.errors import InputError
-from modejump.estimators.summary import WIDTH, FeatureLine, Summary, summarise, summarise_laws
+from modejump.estimators.summary import WIDTH, FeatureLine, Summary, summarise
+from modejump.features import Feature
+from modejump.features.nonlinear.language import Nonlinear
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
 from modejump.posterior import Posterior
+from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.diagnostics import (
     MIN_BATCHES,
@@ -24,6 +29,7 @@ from modejump.samplers.diagnostics import (
     monte_carlo_error,
     split_r_hat,
 )
+from modejump.samplers.laws import Laws
 
 # Statistical assertions fail by chance with probability below 1e-4 (two-sided, 3.9 standard errors).
 SIGMAS = 3.9
@@ -230,12 +236,16 @@ def test_a_run_without_a_single_batch_falls_back_on_renormalised(problem: Proble
 @pytest.fixture(scope="module")
 def reversible(sampled: Posterior) -> Posterior:
     """The sampled chains as from reversible sampling of features."""
-    result = sampled.result
+    result, problem = sampled.result, sampled.problem
+    features = tuple(map(Feature.covariate, problem.names))
+    language = Nonlinear(problem.names, [transforms["sin"]], Space())
+    laws = Laws(features, {features[0]: (Feature("x1*x1"),)}, {}, problem, language)
     return Posterior(
         sampled.problem,
         replace(
             result,
             algorithm="rgmjmcmc",
+            laws=laws,
             models=replace(result.models, chains=np.where(np.arange(len(result.models)) == 2, 1, 4)),
             warmup_steps=20_000,
             chain_best=np.array([5.0, 4.0, 3.0, 1.0]),
@@ -253,22 +263,15 @@ def test_reversible_chains_are_counted(reversible: Posterior, sampled: Posterior
     models = reversible.models(limit=None)
     assert np.allclose(models["probability"], result.models.visits / result.steps)
     assert not np.allclose(models["probability"], models["renormalised"], atol=1e-6)
-    pd.testing.assert_frame_equal(reversible.inclusion, sampled.inclusion)
+    pd.testing.assert_frame_equal(reversible.inclusion[COLUMNS], sampled.inclusion)
+    assert reversible.inclusion.loc["x1", "aliases"] == ("x1*x1",)
     assert reversible.max_difference == sampled.max_difference > 0.0
     searched = Posterior(reversible.problem, replace(result, algorithm="gmjmcmc"))
     assert np.allclose(searched.models()["probability"], searched.models()["renormalised"])
 
 
 def page_of(posterior: Posterior) -> Summary:
-    return summarise_laws(
-        posterior,
-        features=4,
-        models=3,
-        covariates=7,
-        aliases={"x1": ("x1 twice",)},
-        prior="complexity",
-        equation="y = x1",
-    )
+    return summarise(posterior, features=4, models=3, covariates=7, prior=ComplexityPrior(0.4), equation="y = x1")
 
 
 def test_the_page_of_reversible_chains(reversible: Posterior) -> None:
@@ -292,7 +295,7 @@ def test_the_page_of_reversible_chains(reversible: Posterior) -> None:
     assert head.split() == ["feature", "probability", "R-hat"]
     shown = next(line for line in text.splitlines() if line.startswith("x1 "))
     assert shown.split()[1:5] == [*page_line(page, "x1").value.split(), f"{table.loc['x1', 'r_hat']:.3f}"]
-    assert "also x1 twice" in text
+    assert "also x1*x1" in text
 
 
 def page_line(page: Summary, name: str) -> FeatureLine:

@@ -94,7 +94,7 @@ def test_stuck_chains_are_not_to_be_trusted(problem: Problem, chains: Result) ->
     text = verdict(Posterior(problem, with_means(chains, means)))
     assert text.level == "bad"
     assert "The chains sit apart on x4 (chains that never left where they were)" in text
-    assert "not to be trusted; run longer" in text
+    assert "do not trust these frequencies; run longer" in text
     assert "inf" not in text
 
 

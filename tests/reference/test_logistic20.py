@@ -16,7 +16,7 @@ from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.warmup.best_first import Scouting
+from modejump.samplers.warmup.best_first import BestFirstSearch
 
 EXACT = json.loads((Path(__file__).parent / "logistic20_exact.json").read_text(encoding="utf-8"))
 COUNTED = 10_000
@@ -46,8 +46,8 @@ def test_a_slice_of_4096_models_has_the_mass_that_it_had_among_all(problem: Prob
 
 
 def test_the_first_models_of_a_run_hold_the_mass(problem: Problem) -> None:
-    # A run of so many steps begins with a scout that evaluates as many models as are counted, whatever the seed.
-    store = Scouting(problem, Budget(steps=10 * COUNTED), 1).finish()
+    # A run of so many steps begins with a search that evaluates as many models as are counted, whatever the seed.
+    store = BestFirstSearch(problem, Budget(steps=10 * COUNTED), 1).finish()
     assert store.scalars["count"] == COUNTED
     mass = np.exp(store.log_posterior[:COUNTED] - EXACT["log_evidence"]).sum()
     assert 0.9 <= mass <= 1.0 + CLOSE
@@ -69,7 +69,7 @@ def test_frequencies_agree_with_the_enumeration_within_their_error(problem: Prob
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("warmup", [None, 0])
-def test_ten_thousand_models_hold_the_mass_with_a_scout_and_without(problem: Problem, seed: int, warmup) -> None:
+def test_ten_thousand_models_hold_the_mass_with_a_search_first_or_none(problem: Problem, seed: int, warmup) -> None:
     steps = COUNTED
     while True:
         result = mjmcmc(problem, chains=1, budget=Budget(steps=steps, warmup=warmup), seed=seed)

@@ -14,11 +14,13 @@ from typing import Any
 
 import feature_experiments
 import numpy as np
+import pandas as pd
 import pytest
 import twin
-from mortal import Death, Mortal, die_often, refused, refused_arrays, rewrite, same
+from mortal import Death, Mortal, die_often, outcome, refused, refused_arrays, rewrite, same
 from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 
+from modejump.cli import main
 from modejump.core.errors import InputError, ModejumpWarning
 from modejump.priors import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
@@ -257,6 +259,30 @@ def test_an_interrupt_before_the_first_task_leaves_nothing(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         enumerate_models(twin.one_column_each(231, 18), checkpoint=Checkpoint(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_command_enumerates_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(231)
+    x = rng.normal(size=(60, 19))
+    names = [f"c{j}" for j in range(19)]
+    pd.DataFrame(x, columns=names).assign(y=x[:, 0] + rng.normal(size=60)).to_csv("data.csv", index=False)
+    line = "fit data.csv --target y --algorithm enumerate --quiet".split()
+
+    def interrupt(pattern: int) -> None:
+        if pattern == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        Tasks(patch, interrupt)
+        assert main([*line, "--out", "run"]) == 130
+        assert not (tmp_path / "run" / "run.json").exists()
+        assert main(["resume", "run", "--quiet"]) == 130
+    counted = Tasks(monkeypatch)
+    assert main(["resume", "run", "--quiet", "--jobs", "2"]) == 0
+    assert sorted(counted.run) == [5, 6, 7]
+    assert main([*line, "--out", "alone"]) == 0
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "alone")
 
 
 def test_what_is_no_state_of_the_enumeration_is_refused(tmp_path: Path) -> None:

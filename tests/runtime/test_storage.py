@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import io
 import json
 import os
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from brute import brute_force, lazy_chains, small_problem
+from mortal import outcome
 
 from modejump import BGLMClassifier
 from modejump.core.errors import InputError
-from modejump.posterior import (
-    Posterior,
-    coefficients,
-    load_run,
-    new_rows,
-    save_run,
-    storage,
-)
+from modejump.posterior import Posterior, coefficients, load_run, new_rows, save_run, storage
 from modejump.priors.coefficients import COEF_PRIORS
 from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem
+from modejump.runtime.files import MODEL
 
 
 @pytest.fixture(scope="module")
@@ -173,12 +164,10 @@ def test_training_rows_are_not_in_the_files(tmp_path: Path) -> None:
     problem = small_problem(rng, rows=rows, terms=4)
     save_run(Posterior(problem, brute_force(problem)), tmp_path)
     secrets = {*problem.data.columns.x.ravel().tolist(), *problem.data.columns.response.tolist()}
-    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
-        for name in file.files:
-            array = file[name]
-            assert rows not in array.shape, name
-            if array.dtype.kind == "f":
-                assert not secrets & set(array.ravel().tolist()), name
+    for name, array in MODEL.read(tmp_path)[1].items():
+        assert rows not in array.shape, name
+        if array.dtype.kind == "f":
+            assert not secrets & set(array.ravel().tolist()), name
     loaded, _ = load_run(tmp_path)
     assert loaded.problem.data.columns.x.shape == (0, 4)
     assert loaded.problem.rows == rows
@@ -217,13 +206,12 @@ def test_long_tables_are_cut(sampled: Posterior, tmp_path: Path, monkeypatch: py
 
 def test_files_for_people(sampled: Posterior, tmp_path: Path) -> None:
     save_run(sampled, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "run-1.npz", "run.json"]
     inclusion = pd.read_csv(tmp_path / "inclusion.csv", index_col="feature")
     assert np.allclose(inclusion["probability"], sampled.inclusion["probability"])
     models = pd.read_csv(tmp_path / "models.csv", keep_default_na=False)
     assert models["features"][0] == " + ".join(sampled.best_model())
     about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    assert about["format_version"] == 2
     assert about["verdict"]["level"] == sampled.verdict.level
 
 
@@ -244,198 +232,96 @@ def test_cut_tables_leave_the_unvisited_mass_as_it_was(
         reversible = loaded
 
 
-def test_files_of_the_first_format_are_read(sampled: Posterior, tmp_path: Path) -> None:
-    save_run(sampled, tmp_path)
-    with np.load(tmp_path / "posterior.npz", allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files if name != "models_chains"}
-    np.savez_compressed(tmp_path / "posterior.npz", allow_pickle=False, **arrays)
-    about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    about["format_version"] = 1
-    about["digest"] = hashlib.sha256((tmp_path / "posterior.npz").read_bytes()).hexdigest()
-    for name in ("library", "library_share", "population_moves", "forgotten_shared"):
-        del about["result"][name]
-    (tmp_path / "run.json").write_text(json.dumps(about), encoding="utf-8")
-    loaded, _ = load_run(tmp_path)
-    same_answers(sampled, loaded)
-    assert not loaded.result.models.chains.any()
-
-
 def test_writing_twice_gives_the_same_bytes(exact: Posterior, tmp_path: Path) -> None:
     save_run(exact, tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    before, about = outcome(tmp_path), MODEL.about(tmp_path)
     save_run(exact, tmp_path)
-    assert before == {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "run-2.npz", "run.json"]
+    assert outcome(tmp_path) == before
+    assert MODEL.about(tmp_path) == about | {"arrays": about["arrays"] | {"file": "run-2.npz"}}
 
 
-def test_a_crash_while_writing_leaves_no_half_files(
-    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_run(exact, tmp_path)
-    moved = []
-    real = os.replace
-
-    def fail_on_the_second(source: Any, target: Any) -> None:
-        moved.append(target)
-        if len(moved) == 2:
-            raise OSError("the disk is full")
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", fail_on_the_second)
-    with pytest.raises(OSError, match="the disk is full"):
-        save_run(sampled, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz"]
-    # New arrays without a description are told apart from a whole run.
-    with pytest.raises(InputError, match="not a saved run"):
-        load_run(tmp_path)
-
-
-def test_a_full_disk_leaves_what_was_there(
-    exact: Posterior, sampled: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_run(exact, tmp_path)
-    synced = []
-
-    def full(number: int) -> None:
-        synced.append(number)
-        if len(synced) == 4:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as caught:
-        save_run(sampled, tmp_path)
-    assert caught.value.filename == str(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["inclusion.csv", "models.csv", "posterior.npz", "run.json"]
-    same_answers(load_run(tmp_path)[0], exact)
-
-
-def broken(path: Path, how: str) -> None:
-    about = json.loads((path / "run.json").read_text(encoding="utf-8"))
-    if how == "newer":
-        about["format_version"] = 99
-    elif how == "foreign":
-        about["format"] = "something else"
-    elif how == "a key is missing":
-        del about["problem"]["names"]
-    elif how == "an unknown prior":
-        about["problem"]["coef_prior"] = {"name": "nobody's"}
-    elif how == "not a mapping":
-        about = [1, 2]
-    if how == "no arrays":
-        (path / "posterior.npz").unlink()
-    elif how == "no description":
-        (path / "run.json").unlink()
-    elif how == "cut arrays":
-        content = (path / "posterior.npz").read_bytes()
-        (path / "posterior.npz").write_bytes(content[: len(content) // 2])
-    elif how == "cut description":
-        text = (path / "run.json").read_text(encoding="utf-8")
-        (path / "run.json").write_text(text[: len(text) // 2], encoding="utf-8")
-    else:
-        (path / "run.json").write_text(json.dumps(about), encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
-        ("newer", "upgrade modejump"),
-        ("foreign", "not written by modejump"),
-        ("not a mapping", "not written by modejump"),
-        ("a key is missing", "damaged or incomplete"),
-        ("an unknown prior", "damaged or incomplete"),
-        ("no arrays", "posterior.npz is missing"),
-        ("no description", "no readable run.json"),
-        ("cut arrays", "damaged or incomplete"),
-        ("cut description", "not valid JSON"),
-    ],
-)
-def test_broken_runs_say_so_in_one_sentence(exact: Posterior, tmp_path: Path, how: str, says: str) -> None:
-    save_run(exact, tmp_path)
-    broken(tmp_path, how)
+def told(path: Path, says: str) -> None:
+    """A saved model is refused in one sentence."""
     with pytest.raises(InputError, match=says) as caught:
-        load_run(tmp_path)
+        load_run(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
 
 
-def forged(folder: Path, changes: dict[str, Any]) -> None:
-    """Change arrays as somebody would who knows the format; bytes stand for themselves."""
-    with np.load(folder / "posterior.npz") as file:
-        arrays = {name: file[name] for name in file.files} | changes
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            if isinstance(array, bytes):
-                content.write(array)
-            else:
-                np.lib.format.write_array(content, array, allow_pickle=False)
-            archive.writestr(f"{name}.npy", content.getvalue())
-    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    about["digest"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-    (folder / "posterior.npz").write_bytes(buffer.getvalue())
-    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+def test_broken_files_say_so_in_one_sentence(exact: Posterior, tmp_path: Path) -> None:
+    save_run(exact, tmp_path)
+    about, arrays = tmp_path / "run.json", tmp_path / "run-1.npz"
+    text, blob = about.read_text(encoding="utf-8"), arrays.read_bytes()
+    for other, says in (
+        (text.replace('"format_version": 4', '"format_version": 99'), "has format 99.* use the version that wrote it"),
+        (text.replace("modejump run", "modejump job"), "not written by modejump"),
+        ("[1, 2]", "not written by modejump"),
+        (text[: len(text) // 2], "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"a":' * 100_000, "not valid JSON"),
+        (text.replace('"names"', '"nobody"'), "does not describe a posterior"),
+        (text.replace('"hyper-g"', '"nobody\'s"'), "damaged"),
+    ):
+        assert other != text
+        about.write_text(other, encoding="utf-8")
+        told(tmp_path, says)
+    about.write_text(text, encoding="utf-8")
+    arrays.write_bytes(blob[: len(blob) // 2])
+    told(tmp_path, "run-1.npz is not the file that was written; save it again")
+    arrays.unlink()
+    told(tmp_path, "run-1.npz cannot be read; save it again")
+    about.unlink()
+    told(tmp_path, "no readable run.json")
 
 
-def huge() -> bytes:
-    """The header of an array that no memory holds, and nothing behind it."""
-    header = io.BytesIO()
-    about = {"descr": "<f8", "fortran_order": False, "shape": (1 << 44,)}
-    np.lib.format.write_array_header_1_0(header, about)  # type: ignore[arg-type]
-    return header.getvalue()
+def forged(folder: Path, changes: dict[str, np.ndarray]) -> None:
+    """Change arrays as somebody would who knows the format."""
+    about, arrays = MODEL.read(folder)
+    del about["arrays"]
+    MODEL.write(folder, about, arrays | changes)
 
 
 FORGERIES: dict[str, Any] = {
-    "an array that no memory holds": lambda a: {"loading": huge()},
-    "text": lambda a: {"models_log_posterior": a["models_log_posterior"].astype("U9")},
-    "models of terms beyond the last": lambda a: {"models_words": a["models_words"] | np.uint64(1 << 40)},
-    "models of too many words": lambda a: {"models_words": np.repeat(a["models_words"], 3, axis=1)},
-    "kept models of terms beyond the last": lambda a: {"bma_words": a["bma_words"] | np.uint64(1 << 63)},
-    "fewer kept models": lambda a: {"bma_words": a["bma_words"][:-1]},
-    "residuals of other models": lambda a: {"bma_resid": a["bma_resid"][:-1]},
-    "visits of other models": lambda a: {"models_visits": a["models_visits"][:-1]},
-    "columns beyond the last": lambda a: {"data_first": a["data_first"] * 1000},
-    "columns before the first": lambda a: {"data_first": a["data_first"] - 3},
-    "stretches of parents beyond the last": lambda a: {"parent_start": a["parent_start"] + 7},
-    "products of columns beyond the last": lambda a: {"gram_columns": a["gram_columns"] + 1},
-    "products of columns before the first": lambda a: {"gram_columns": a["gram_columns"] - 1},
-    "a longer base": lambda a: {"data_base": np.array(1 << 40)},
-    "a shorter response": lambda a: {"data_corr": a["data_corr"][:-1]},
-    "another number of terms": lambda a: {"result_renormalised": a["result_renormalised"][:-1]},
-    "a scalar": lambda a: {"scale": np.array(1.0)},
+    "values of another type": lambda a: {"models/log_posterior": a["models/log_posterior"].astype(np.float32)},
+    "models of terms beyond the last": lambda a: {"models/words": a["models/words"] | np.uint64(1 << 40)},
+    "models of too many words": lambda a: {"models/words": np.repeat(a["models/words"], 3, axis=1)},
+    "kept models of terms beyond the last": lambda a: {"bma/words": a["bma/words"] | np.uint64(1 << 63)},
+    "fewer kept models": lambda a: {"bma/words": a["bma/words"][:-1]},
+    "residuals of other models": lambda a: {"bma/resid": a["bma/resid"][:-1]},
+    "visits of other models": lambda a: {"models/visits": a["models/visits"][:-1]},
+    "columns beyond the last": lambda a: {"problem/first": a["problem/first"] * 1000},
+    "columns before the first": lambda a: {"problem/first": a["problem/first"] - 3},
+    "stretches of parents beyond the last": lambda a: {"problem/parent_start": a["problem/parent_start"] + 7},
+    "products of columns beyond the last": lambda a: {"problem/gram_columns": a["problem/gram_columns"] + 1},
+    "products of columns before the first": lambda a: {"problem/gram_columns": a["problem/gram_columns"] - 1},
+    "a longer base": lambda a: {"problem/base": np.array(1 << 40)},
+    "a shorter response": lambda a: {"problem/corr": a["problem/corr"][:-1]},
+    "another number of terms": lambda a: {"result/renormalised": a["result/renormalised"][:-1]},
+    "a scalar": lambda a: {"problem/scale": np.array(1.0)},
 }
 
 
-@pytest.mark.parametrize("which", FORGERIES)
-def test_forged_arrays_are_refused_before_anything_uses_them(exact: Posterior, tmp_path: Path, which: str) -> None:
+def test_forged_arrays_are_refused_before_anything_uses_them(exact: Posterior, tmp_path: Path) -> None:
     save_run(exact, tmp_path)
-    with np.load(tmp_path / "posterior.npz") as file:
-        arrays = {name: file[name] for name in file.files}
+    _, arrays = MODEL.read(tmp_path)
     forged(tmp_path, {})
     same_answers(load_run(tmp_path)[0], exact)
-    forged(tmp_path, FORGERIES[which](arrays))
-    with pytest.raises(InputError, match="damaged or incomplete"):
-        load_run(tmp_path)
+    for which, forge in FORGERIES.items():
+        changes = forge(arrays)
+        assert changes.keys() <= arrays.keys(), which
+        forged(tmp_path, arrays | changes)
+        told(tmp_path, "damaged: .* does not fit its problem")
 
 
 def test_forged_fits_of_classes_are_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(60, 3))
-    model = BGLMClassifier().fit(x, x[:, 0] + rng.normal(size=60) > 0)
-    for name, change in (("bma_fits_size", 1), ("bma_fits_size", 1 << 40), ("best_fits_size", -1)):
-        model.save(tmp_path)
-        with np.load(tmp_path / "posterior.npz") as file:
-            sizes = file[name]
-        forged(tmp_path, {name: sizes + change})
-        with pytest.raises(InputError, match="damaged or incomplete"):
-            load_run(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
-def test_a_description_too_deep_to_read_is_refused(exact: Posterior, tmp_path: Path, text: str) -> None:
-    save_run(exact, tmp_path)
-    (tmp_path / "run.json").write_text(text)
-    with pytest.raises(InputError, match="not valid JSON"):
-        load_run(tmp_path)
+    BGLMClassifier().fit(x, x[:, 0] + rng.normal(size=60) > 0).save(tmp_path)
+    _, arrays = MODEL.read(tmp_path)
+    for name, change in (("bma/fits/size", 1), ("bma/fits/size", 1 << 40), ("best/fits/size", -1)):
+        forged(tmp_path, arrays | {name: arrays[name] + change})
+        told(tmp_path, f"{name} does not fit its problem")
 
 
 @pytest.mark.parametrize(
@@ -445,7 +331,7 @@ def test_a_description_too_deep_to_read_is_refused(exact: Posterior, tmp_path: P
         ("result", {"algorithm": 3}),
         ("result", {"finished": "no"}),
         ("result", {"log_evidence": None}),
-        ("result", {"chain_best": [1.0]}),
+        ("result", {"population_moves": {"swap": ["many"]}}),
         ("result", {"notes": [[1]]}),
         ("problem", {"names": "abcde"}),
         ("problem", {"always_in": [3]}),
@@ -458,13 +344,12 @@ def test_forged_fields_are_refused(exact: Posterior, tmp_path: Path, part: str, 
     about = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     about[part] |= change
     (tmp_path / "run.json").write_text(json.dumps(about))
-    with pytest.raises(InputError, match="damaged or incomplete"):
-        load_run(tmp_path)
+    told(tmp_path, "damaged")
 
 
 def test_a_file_in_the_way_is_refused(exact: Posterior, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("here first")
     with pytest.raises(InputError, match="is a file"):
         save_run(exact, tmp_path / "run")
-    with pytest.raises(InputError, match="not a saved run"):
+    with pytest.raises(InputError, match="not a saved model"):
         load_run(tmp_path / "run")

@@ -168,10 +168,12 @@ SPACES: dict[str, Callable[[], FeatureProblem]] = {
     "plain": partial(rt.small_problem, 51, depth=2, width=3, complexity=4, size=3),
     "projections": partial(rt.small_problem, 52, depth=3, width=2, complexity=5, projections=True),
 }
+PRECISE = Budget(warmup=300, mcse=0.01)
 
 
-@pytest.mark.parametrize("budget", [SHORT, Budget(warmup=300, mcse=0.01)], ids=["steps", "precision"])
-@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize(
+    ("space", "budget"), [("plain", SHORT), ("plain", PRECISE), ("projections", SHORT)], ids=["steps", "mcse", "alphas"]
+)
 def test_one_seed_gives_one_answer_for_any_number_of_workers(space: str, budget: Budget) -> None:
     problem = SPACES[space]()
     first, two, again = (sample(problem, seed=7, workers=workers, budget=budget) for workers in (1, 2, 1))
@@ -316,8 +318,8 @@ def test_seconds_are_roughly_kept_with_long_columns() -> None:
     problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space())
     found = sample(problem, chains=2, budget=Budget(seconds=1.0))
     check_accounts(found)
-    # The library is completed by edits within the time of warm-up too.
-    assert found.warmup_seconds < found.seconds + 1.0
+    # The library is completed by edits within the time of warm-up too; how much more depends on the machine.
+    assert found.warmup_seconds < 5.0
 
 
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:

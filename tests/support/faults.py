@@ -73,7 +73,9 @@ def proceed(folder: Path, case: str) -> None:
         begin(folder, case)
 
 
-def in_a_process(work: Callable[[], None], after: float | None = None, number: int = signal.SIGKILL, full: int = 0) -> int:
+def in_a_process(
+    work: Callable[[], None], after: float | None = None, number: int = signal.SIGKILL, full: int = 0
+) -> int:
     """Status of a process that does some work: 2 for a clear sentence, 1 for any other error."""
     child = os.fork()
     if child == 0:

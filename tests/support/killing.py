@@ -1,4 +1,4 @@
-"""Kill a run at a random moment, go on with it, and compare the outcome with that of a run left alone.
+"""Kill a run at a random moment, resume it, and compare the outcome with that of a run left alone.
 
 A script of its own: it compiles once and then forks a process for each part of a run, so that hundreds of kills are
 cheap, and nothing else is in the way of a fork. ``python killing.py ALGORITHM RUNS SEED`` prints a JSON object.
@@ -50,7 +50,7 @@ def begin(folder: Path, algorithm: str, jobs: int) -> None:
     modejump.Run(folder, every=EVERY, force=True).fit(estimator(algorithm, jobs), table, Y)
 
 
-def go_on(folder: Path, algorithm: str, jobs: int) -> None:
+def proceed(folder: Path, algorithm: str, jobs: int) -> None:
     """Resume; where the kill came before the job was written down, there is nothing to resume."""
     if (folder / "job.json").exists():
         modejump.resume(folder, n_jobs=jobs, progress=False)
@@ -102,8 +102,8 @@ def main(algorithm: str, runs_wanted: int, seed: int) -> dict[str, Any]:
                 manifest = folder / "checkpoint.json"
                 state = json.loads(manifest.read_text())["state"] if manifest.exists() else {"phase": "none"}
                 told["phases"].append(state["phase"])
-                work = go_on
-            status = in_a_process(partial(go_on, folder, algorithm, jobs), None)
+                work = proceed
+            status = in_a_process(partial(proceed, folder, algorithm, jobs), None)
             told["kills"] += killed
             told["killed runs"] += killed > 0
             if status == 0 and outcome(folder) == outcome(alone):

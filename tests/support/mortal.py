@@ -14,7 +14,7 @@ import pytest
 
 from modejump.core.errors import InputError
 from modejump.runtime.checkpoints import Checkpoint
-from modejump.runtime.files import CHECKPOINT
+from modejump.runtime.files import CHECKPOINT, Record, digest_of
 from modejump.runtime.snapshots import Snapshot
 from modejump.samplers.result import Result
 
@@ -85,13 +85,15 @@ def outcome(folder: Path) -> list[Any]:
     return [digest, *((folder / name).read_bytes() for name in ("models.csv", "inclusion.csv"))]
 
 
-def rewrite(folder: Path, blob: bytes | None = None, **changes: Any) -> None:
-    """Change the files of a checkpoint as somebody would who knows the format."""
-    about = json.loads((folder / CHECKPOINT.file).read_text())
+def rewrite(folder: Path, blob: bytes | None = None, record: Record = CHECKPOINT, **changes: Any) -> None:
+    """Change the files of a record as somebody would who knows the format."""
+    about = json.loads((folder / record.file).read_text())
     if blob is not None:
         (folder / about["arrays"]["file"]).write_bytes(blob)
         about["arrays"] |= {"size": len(blob), "digest": hashlib.sha256(blob).hexdigest()}
-    (folder / CHECKPOINT.file).write_text(json.dumps(about | changes))
+    about |= changes
+    about.pop("digest")
+    (folder / record.file).write_text(json.dumps(about | {"digest": digest_of(about)}))
 
 
 def refused(work: Callable[..., Any], folder: Path, words: str) -> None:

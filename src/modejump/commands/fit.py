@@ -37,7 +37,7 @@ def run_fit(asked: Any) -> None:
     """
     check_backend(asked.backend, asked.scheduler)
     if asked.family not in FAMILIES:
-        raise InputError(f"unknown family --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
+        raise InputError(f"unknown --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
     barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
     source = chunked_source(asked.data, asked.drop, asked.chunked, barred, asked.family)
     run = _run(asked, chunks=source is not None)

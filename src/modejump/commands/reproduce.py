@@ -152,11 +152,13 @@ def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
     console : Console
         Where to print.
     """
+    sampler = f"sampler {trial.sampler}, " if trial.sampler else ""
     _heading(
         console,
         f"{trial.experiment}: detections above {trial.design.eta:g}",
-        f"Protocol {trial.protocol}, {trial.spelling} prior, budget {trial.budget}, seed {trial.seed}; T threads make "
-        "up a run. Published figures stand in parentheses; the last row is what the exact posterior detects.",
+        f"Protocol {trial.protocol}, {trial.spelling} prior, budget {trial.budget}, {sampler}seed {trial.seed}; "
+        "T threads make up a run. Published figures stand in parentheses; the last row is what the exact posterior "
+        "detects.",
     )
     table = _table("algorithm", "T", "runs", "power", "95 %", "FP", "FDR", "s/run")
     for row in rows:

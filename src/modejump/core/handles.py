@@ -35,6 +35,8 @@ SCALARS = "scalars"
 # Digests of code from outside the package that is compiled together with the package's own, by the kind of named tuple
 # that it belongs to. They are part of the types, and so of what compiled code is kept under.
 _OUTSIDE: dict[type, str] = {}
+# Types of handles by the kinds of all that is in them: to find a type takes longer than a short compiled call.
+_TYPES: dict[tuple[Any, ...], HandleType] = {}
 
 
 def note_outside(kind: type, function: Any) -> None:
@@ -42,6 +44,7 @@ def note_outside(kind: type, function: Any) -> None:
     if not function.__module__.startswith("modejump."):
         source = Path(inspect.getfile(function)).read_bytes() if Path(inspect.getfile(function)).exists() else b""
         _OUTSIDE[kind] = hashlib.sha256(_OUTSIDE.get(kind, "").encode() + source).hexdigest()[:16]
+        _TYPES.clear()
 
 
 def _outside(inner: Any) -> str:
@@ -85,24 +88,30 @@ class Handle:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self._numba_type_ = HandleType(typeof_impl(value, None))
         words: list[int] = []
-        _lay_out(value, words)
+        kinds: list[Any] = []
+        _lay_out(value, words, kinds)
+        key = tuple(kinds)
+        if key not in _TYPES:
+            _TYPES[key] = HandleType(typeof_impl(value, None))
+        self._numba_type_ = _TYPES[key]
         self.words = np.array(words, np.int64)
         self.address = self.words.ctypes.data
 
 
-def _lay_out(value: Any, words: list[int]) -> None:
-    """Append the words of Numba's structures; every one of their fields has eight bytes."""
+def _lay_out(value: Any, words: list[int], kinds: list[Any]) -> None:
+    """Append the words of Numba's structures, whose fields have eight bytes each, and what their types depend on."""
     if isinstance(value, np.ndarray):
         words += (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        kinds += (value.dtype, value.ndim, value.flags.num)
     elif isinstance(value, tuple):
+        kinds += (type(value), len(value))
         for part in value:
-            _lay_out(part, words)
-    elif isinstance(value, int | np.integer):
-        words.append(int(value))
+            _lay_out(part, words, kinds)
     else:
-        words.append(int(np.float64(value).view(np.int64)))
+        whole = isinstance(value, int | np.integer)
+        words.append(int(value) if whole else int(np.float64(value).view(np.int64)))
+        kinds.append(type(value) if type(value) in (int, float) else typeof_impl(value, None))
 
 
 @typeof_impl.register(Handle)

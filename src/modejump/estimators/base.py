@@ -415,7 +415,8 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
 
         {parameters}
         """
-        return self.classes_[(self._mean(X, kind, offset) > 0.5).astype(np.int64)]
+        second = self._mean(X, kind, offset) > 0.5
+        return self.classes_[second.astype(np.int64)]
 
     @documented()
     def predict_proba(

@@ -140,12 +140,6 @@ class Options:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], family: Family | None = None) -> Options:
         """Options from what ``to_dict`` returned, and the family where it is one of the user's own."""
-        missing = [name for name in stored["transforms"] if name not in transforms]
-        if missing:
-            raise InputError(
-                f"the saved model uses the transform {missing[0]!r}, which modejump.transforms does not have; add it "
-                "before loading."
-            )
         prior, space = stored["model_prior"], stored["space"]
         complexity = space is not None
         return cls(
@@ -161,7 +155,7 @@ class Options:
             settings=Sampler(**stored["sampler"]),
             always_in=tuple(stored["always_in"]),
             groups=stored["groups"],
-            transforms=tuple(transforms[name] for name in stored["transforms"]),
+            transforms=saved_transforms(stored["transforms"]),
             space=Space(**space) if complexity else None,
         )
 
@@ -214,6 +208,17 @@ def _read_algorithm(algorithm: Any, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(algorithm), known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(repr, known))}."
     raise InputError(f"unknown algorithm {algorithm!r}; {hint}")
+
+
+def saved_transforms(names: Sequence[str]) -> tuple[Transform, ...]:
+    """The transforms of a saved model; InputError where the user has not added one of them."""
+    for name in names:
+        if name not in transforms:
+            raise InputError(
+                f"the saved model uses the transform {name!r}, which modejump.transforms does not have; add it before "
+                "loading."
+            )
+    return tuple(transforms[name] for name in names)
 
 
 def _read_transforms(given: Any) -> tuple[Transform, ...]:

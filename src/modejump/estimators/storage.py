@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from modejump.data.formulas import FormulaSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
-from modejump.estimators.options import Options
+from modejump.estimators.options import Options, saved_transforms
 from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
 from modejump.runtime.files import JOB, MODEL
@@ -136,6 +137,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     folder = Path(path)
     if JOB.exists(folder) and not MODEL.exists(folder):
         raise InputError(f"the run in {path} is not finished; resume it with modejump.resume, then load it.")
+    # Whatever else is wrong with the file is told below.
+    with suppress(OSError, LookupError, TypeError):
+        saved_transforms(MODEL.about(folder)["extra"]["options"]["transforms"])
     posterior, stored = load_run(path)
     family = posterior.problem.family
     try:

@@ -20,7 +20,7 @@ def plot_accuracy(rows: Sequence[Mapping[str, Any]], *, ax: Any) -> Any:
     Parameters
     ----------
     rows : sequence of mapping
-        Rows of one case of :func:`modejump.experiments.accuracy.study_accuracy`.
+        Rows of one case of :class:`modejump.experiments.accuracy.Study`.
     ax : matplotlib Axes
         Where to draw.
 
@@ -63,7 +63,7 @@ def draw_accuracy(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str], 
     Parameters
     ----------
     rows : sequence of mapping
-        Rows of :func:`modejump.experiments.accuracy.study_accuracy`.
+        Rows of :class:`modejump.experiments.accuracy.Study`.
     titles : mapping of str to str
         Title of each case.
     path : path

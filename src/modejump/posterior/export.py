@@ -16,7 +16,9 @@ def to_arviz(posterior: Posterior) -> Any:
     """Batch means as draws of an ArviZ object; see :meth:`Posterior.to_arviz`."""
     means = posterior.result.batch_means
     if posterior.exact or means is None or means.shape[1] == 0:
-        raise InputError("this posterior has no chains to hand to ArviZ; fit with algorithm='mjmcmc' to sample some.")
+        raise InputError(
+            "this posterior has no chains to hand to ArviZ; fit with algorithm='mjmcmc', or 'rgmjmcmc' for laws."
+        )
     try:
         import arviz
     except ImportError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +57,8 @@ def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
         terms={feature.text: [j] for j, feature in enumerate(features)},
         weights=searched.weights,
         coef_prior=searched.coef_prior,
+        intercept=searched.intercept,
         family=searched.family,
         offset=searched.offset,
     )
-    return type(posterior)(problem, posterior.result).marginal_of(problem.names)
+    return type(posterior)(problem, replace(posterior.result, laws=None)).marginal_of(problem.names)

@@ -96,7 +96,7 @@ class Record:
                 "arrays": {"file": name, "size": size, "digest": digest},
             }
             vouched |= dict(about)
-            text = json.dumps(vouched | {"digest": _digest(vouched)}, indent=1, allow_nan=False, ensure_ascii=False)
+            text = json.dumps(vouched | {"digest": digest_of(vouched)}, indent=1, allow_nan=False, ensure_ascii=False)
             for other, content in (files or {}).items():
                 write_file(folder / other, content)
             write_file(folder / self.file, text.encode(), self.private)
@@ -122,7 +122,7 @@ class Record:
                 f"{self.what} {folder} has format {version!r} (of modejump {about.get('modejump_version')}), and this "
                 f"modejump reads format {VERSION}; use the version that wrote it, or fit again."
             )
-        if about.pop("digest", None) != _digest(about):
+        if about.pop("digest", None) != digest_of(about):
             raise self.damaged(folder, f"{self.file} is not the file that was written")
         return about
 
@@ -177,7 +177,7 @@ def is_partial(name: str) -> bool:
     return bool(_PARTIAL.fullmatch(name))
 
 
-def _digest(about: Mapping[str, Any]) -> str:
+def digest_of(about: Mapping[str, Any]) -> str:
     """SHA-256 of the contents of a JSON file."""
     return hashlib.sha256(json.dumps(about, sort_keys=True, allow_nan=False).encode()).hexdigest()
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from modejump.core.progress import Report
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import MAX_BATCHES, Batched
@@ -26,8 +25,6 @@ GOOD_SECONDS = 1.0
 WIDEST = 60
 # Seconds between two looks at what takes time to say.
 TELL_EVERY = 2.0
-
-Progress = Report
 
 
 def timed_pieces(

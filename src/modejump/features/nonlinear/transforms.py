@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import cloudpickle
 from numpy.typing import ArrayLike, NDArray
 
 from modejump.core.errors import InputError
@@ -85,7 +86,8 @@ class Transform:
         # The functions of the built-in ones are closures, which cannot be pickled; their names can.
         if self.scalar is not None:
             return _registered, (self.name,)
-        return Transform, tuple(getattr(self, item.name) for item in fields(self))
+        # A function that a user wrote in place has no name to be found by.
+        return _rebuilt, (cloudpickle.dumps([getattr(self, item.name) for item in fields(self)]),)
 
 
 class Transforms(Mapping[str, Transform]):
@@ -271,3 +273,7 @@ def _builtin_domain(text: str) -> Domain:
 
 def _registered(name: str) -> Transform:
     return transforms[name]
+
+
+def _rebuilt(pickled: bytes) -> Transform:
+    return Transform(*cloudpickle.loads(pickled))

@@ -32,7 +32,7 @@ from modejump.problem.problem import Problem
 _NARROW = ((0.05, 2), (0.25, 3), (np.inf, 5))
 # A predictor without any uncertainty (no base, all else shrunk to nothing) has this standard deviation instead.
 _LEAST_SCALE = 1e-9
-# A mean that is so many times the median is made by values that nobody will see: for a log-normal distribution, from a
+# A mean that is so many times the typical value is made by values that nobody will see: for a log-normal distribution, from a
 # standard deviation of 2.4 in the logarithm on.
 _MOST_OF_MEDIAN = 20.0
 
@@ -53,13 +53,17 @@ def shrinkage_rule(
     return np.clip(shrink, 0.0, 1.0), weight
 
 
+def _is_useless(mean: np.ndarray, loc: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Whether a mean is far above the typical value, the geometric mean of the components' medians."""
+    return np.asarray(~(mean <= _MOST_OF_MEDIAN * np.exp((weight * loc).sum(axis=1))))
+
+
 class GlmPredictor(PredictiveDistribution):
     """The predictive distribution of a generalised linear model; parameters as for `PredictiveDistribution`."""
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
         self.family = family = cast(GlmFamily, problem.family)
-        self.link = family.link_function
         data, sizes = problem.data, np.array([len(c) for c in self.columns])
         self.nodes = GNodes.of([
             shrinkage_rule(problem.coef_prior, data.coef_prior.par, data.n, data.base, k, float(wald))
@@ -94,29 +98,30 @@ class GlmPredictor(PredictiveDistribution):
 
     def mean(self, new: NewRows) -> np.ndarray:
         """Predictive mean of the response: for a binomial one the probability of 1."""
-        out = np.empty(len(new.x))
+        out, link = np.empty(len(new.x)), self.family.link_function
+        useless = np.zeros(len(out), bool)
         for rows, mixture in self._blocks(new):
-            if self.link.positive:
+            if link.positive:
                 with np.errstate(over="ignore"):
                     out[rows] = (mixture.weight * np.exp(mixture.loc + 0.5 * mixture.scale**2)).sum(axis=1)
-            elif self.link.close is not None:
-                mean_probabilities(mixture.loc, mixture.scale, mixture.weight, table_of(self.link), out[rows])
+                useless[rows] = _is_useless(out[rows], mixture.loc, mixture.weight)
+            elif link.close is not None:
+                mean_probabilities(mixture.loc, mixture.scale, mixture.weight, table_of(link), out[rows])
             else:
                 rule = grid_rule(mixture, np.full(len(mixture.loc), SMOOTH))
-                out[rows] = rule.average(self.link.mean(rule.node)[:, None])
-        return self._with_medians(new, out) if self.link.positive else out
+                out[rows] = rule.average(link.mean(rule.node)[:, None])
+        return self._medians(new, out, useless)
 
-    def _with_medians(self, new: NewRows, mean: np.ndarray) -> np.ndarray:
+    def _medians(self, new: NewRows, mean: np.ndarray, useless: np.ndarray) -> np.ndarray:
         """Predictive means, and medians in rows where hardly any of the distribution reaches up to the mean."""
-        median = self.mean_quantiles(new, np.array([0.5]))[:, 0]
-        useless = ~(mean <= _MOST_OF_MEDIAN * median)
-        if useless.any():
-            warn_user(
-                f"the predictive mean of {useless.sum()} of {len(mean)} rows lies over {_MOST_OF_MEDIAN:g} times above "
-                "the median, because little is known about their linear predictors, so the median is given; more data "
-                "or a prior that shrinks more would help."
-            )
-        return np.where(useless, median, mean)
+        if not useless.any():
+            return mean
+        warn_user(
+            f"the predictive mean of {useless.sum()} of {len(mean)} rows lies over {_MOST_OF_MEDIAN:g} times above the "
+            "typical value, because little is known about their linear predictors, so the median is given; more data or "
+            "a prior that shrinks more would help."
+        )
+        return np.where(useless, self.mean_quantiles(new, np.array([0.5]))[:, 0], mean)
 
     def std(self, new: NewRows) -> np.ndarray:
         """Predictive standard deviation of the response; of 0 and 1 for a binomial one."""
@@ -131,8 +136,7 @@ class GlmPredictor(PredictiveDistribution):
                 noise = self.family.noise(centre, centre**2 * np.exp(scale**2), shape)
                 between = centre**2 * np.expm1(scale**2) + (centre - mean[:, None]) ** 2
                 out[rows] = np.sqrt((weight * (noise + between)).sum(axis=1))
-                median = np.exp((weight * loc).sum(axis=1))
-                out[rows] = np.where(mean <= _MOST_OF_MEDIAN * median, out[rows], np.inf)
+                out[rows] = np.where(_is_useless(mean, loc, weight), np.inf, out[rows])
         return np.where(np.isnan(out), np.inf, out)
 
     def cdf(self, new: NewRows, y: np.ndarray) -> np.ndarray:
@@ -178,7 +182,7 @@ class GlmPredictor(PredictiveDistribution):
         table = np.zeros(len(self.nodes.shrink), np.int64)
         for rows, (loc, scale, weight, _) in self._blocks(new):
             mixture_quantiles(loc, scale, weight, table, grid, unit, probability, out[rows])
-        return np.exp(out) if self.link.positive else self.link.mean(out)
+        return np.exp(out) if self.family.link_function.positive else self.family.mean(out)
 
     def _rule(self, mixture: Mixture) -> Rule:
         """Nodes of the predictor close enough for its family's distribution function."""
@@ -208,7 +212,7 @@ class GlmPredictor(PredictiveDistribution):
         fixed, slope, fixed_variance, variance_slope = self.nodes.repeat(parts)
         loc = offset[:, None] + fixed + s * slope
         variance = (fixed_variance + s * variance_slope) * self.wider
-        loc, variance = self.link.log_mean(loc, variance)
+        loc, variance = self.family.link_function.log_mean(loc, variance)
         known = ~np.isnan(loc)
         weight = np.where(known, self.nodes.repeat(self.models.weight) * self.nodes.weight, 0.0)
         if not known.all():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from modejump.core.handles import Handle
 from modejump.kernels.best_first import expand
 from modejump.kernels.chain import DONE, WANT_FIT
 from modejump.kernels.store import ModelStore, bytes_per_model, resize
@@ -60,6 +61,8 @@ class BestFirstSearch:
     ) -> None:
         self.problem, self.threads = problem, threads
         self.chain = chain_of(problem, np.zeros(4, np.uint64), _FIRST_PIECE)
+        # Handles take longer to make than many a piece takes.
+        self._data, self._handle = Handle(problem.data), Handle(self.chain)
         words = self.chain.store.words.shape[1]
         self.wanted = min(MOST_MODELS, budget.memory // (4 * bytes_per_model(words)))
         self.until = np.inf
@@ -89,7 +92,9 @@ class BestFirstSearch:
             self.chain = self.chain._replace(store=resize(self.store, room))
         while True:
             may_ask(self.chain, data)
-            reason = expand(data, self.chain, self._heap, self._heap_size, self._start, piece)
+            if self._handle.value is not self.chain:
+                self._handle = Handle(self.chain)
+            reason = expand(self._data, self._handle, self._heap, self._heap_size, self._start, piece)
             if reason == DONE:
                 break
             if reason == WANT_FIT:
