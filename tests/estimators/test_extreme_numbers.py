@@ -1,4 +1,4 @@
-"""Numbers at the edge of what doubles can hold: probabilities sum to one, and what was lost or is approximate is said."""
+"""Numbers at the edge of what doubles can hold: probabilities sum to one, and what was lost is said."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from modejump.problem.problem import Problem
 _NARROW = ((0.05, 2), (0.25, 3), (np.inf, 5))
 # A predictor without any uncertainty (no base, all else shrunk to nothing) has this standard deviation instead.
 _LEAST_SCALE = 1e-9
-# A mean that is so many times the typical value is made by values that nobody will see: for a log-normal distribution, from a
-# standard deviation of 2.4 in the logarithm on.
+# A mean that is so many times the typical value is made by values that nobody will see: for a log-normal distribution,
+# from a standard deviation of 2.4 in the logarithm on.
 _MOST_OF_MEDIAN = 20.0
 
 
@@ -118,8 +118,8 @@ class GlmPredictor(PredictiveDistribution):
             return mean
         warn_user(
             f"the predictive mean of {useless.sum()} of {len(mean)} rows lies over {_MOST_OF_MEDIAN:g} times above the "
-            "typical value, because little is known about their linear predictors, so the median is given; more data or "
-            "a prior that shrinks more would help."
+            "typical value, because little is known about their linear predictors, so the median is given; more data "
+            "or a prior that shrinks more would help."
         )
         return np.where(useless, self.mean_quantiles(new, np.array([0.5]))[:, 0], mean)
 
