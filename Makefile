@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-full test-numba lint bench docs clean
+.PHONY: help demo test test-full test-numba faults lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -23,6 +23,9 @@ test: $(STAMP)-test ## run the tests, heavy statistical sweeps left out
 
 test-full: $(STAMP)-test ## run all tests, heavy statistical sweeps too
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 -m "full or not full"
+
+faults: $(STAMP)-test ## kill, interrupt and damage a thousand runs, for half an hour at most
+	PYTHONPATH=tests/support $(BIN)/python tests/support/faults.py 1000 29 1
 
 # Each in an environment of its own that is thrown away. The oldest versions are the lower bounds of pyproject.toml, which
 # exist for the oldest Python only.

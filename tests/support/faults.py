@@ -1,6 +1,6 @@
 """Faults at random moments: whatever happens to a run, it ends like one left alone, or with one clear sentence.
 
-A script of its own, like `killing`: it compiles once and then forks a process for each part of a run. ``python faults.py
+A script of its own, like `killing`: it compiles once and then forks a process for each part of a run. ``faults.py
 FAULTS MINUTES SEED`` does so many faults over all samplers, families and kinds, or as many as fit into the minutes, and
 prints a JSON object; status 1 where a fault did harm.
 """
@@ -53,7 +53,8 @@ def cases() -> dict[str, tuple[Any, np.ndarray, Any]]:
             modejump.BGLMClassifier(algorithm="mjmcmc", budget=budget(steps=5_000), **COMMON), X, CLASSES,
         ),
         "mjmcmc poisson": (
-            modejump.BGLMRegressor(family="poisson", algorithm="mjmcmc", budget=budget(steps=5_000), **COMMON), X, COUNTS,
+            modejump.BGLMRegressor(family="poisson", algorithm="mjmcmc", budget=budget(steps=5_000), **COMMON),
+            X, COUNTS,
         ),
         "gmjmcmc": (modejump.BGNLMRegressor(algorithm="gmjmcmc", budget=budget(steps=9_000), **LAWS), X, Y),
         "rgmjmcmc": (modejump.BGNLMRegressor(budget=budget(warmup=3_000, steps=20_000), **LAWS), X, Y),
@@ -153,6 +154,11 @@ def one_fault(kind: str, case: str, folder: Path, other: Path, whole: float, rng
     return begun
 
 
+def answer(folder: Path, kind: str) -> list[Any]:
+    """What a run gave. Tables for people, which nobody reads again, may be what was changed."""
+    return outcome(folder)[: 1 if kind in CHANGES else None]
+
+
 def main(faults: int, minutes: float, seed: int) -> dict[str, Any]:
     """Do the faults, and count how the runs ended."""
     # Small states: write whenever there is something to write.
@@ -184,7 +190,7 @@ def main(faults: int, minutes: float, seed: int) -> dict[str, Any]:
             intact = not precious.exists() or precious.read_text() == "precious"
             if status == 2 and intact:
                 ended["one sentence"] += 1
-            elif status == 0 and intact and outcome(folder) == outcome(alone[case]):
+            elif status == 0 and intact and answer(folder, kind) == answer(alone[case], kind):
                 ended["the same answer"] += 1
             else:
                 harm.append(f"{kind}, {case}: status {status}, precious file {'intact' if intact else 'changed'}")
