@@ -34,7 +34,7 @@ SHORT = Budget(steps=3000)
 KEPLER = "troot(Period*Period*StarMass)"
 
 
-@parametrize_with_checks([BGNLMRegressor(chains=2, budget=SHORT)])
+@parametrize_with_checks([BGNLMRegressor(chains=2, budget=Budget(warmup=400, steps=800))])
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 def test_scikit_learns_contract(estimator, check):
     check(estimator)
