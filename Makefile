@@ -19,10 +19,10 @@ demo: $(STAMP)-plots ## run the main job on embedded data
 	$(BIN)/modejump demo
 
 test: $(STAMP)-test ## run the tests, heavy statistical sweeps left out
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 2
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 --dist loadfile
 
 test-full: $(STAMP)-test ## run all tests, heavy statistical sweeps too
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 -m "full or not full"
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 --dist loadfile -m "full or not full"
 
 # Each in an environment of its own that is thrown away. The oldest versions are the lower bounds of pyproject.toml, which
 # exist for the oldest Python only.
