@@ -19,10 +19,10 @@ demo: $(STAMP)-plots ## run the main job on embedded data
 	$(BIN)/modejump demo
 
 test: $(STAMP)-test ## run the tests, heavy statistical sweeps left out
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 2
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 --dist loadfile
 
 test-full: $(STAMP)-test ## run all tests, heavy statistical sweeps too
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 -m "full or not full"
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 2 --dist loadfile -m "full or not full"
 
 faults: $(STAMP)-test ## kill, interrupt and damage a thousand runs, for half an hour at most
 	PYTHONPATH=tests/support $(BIN)/python tests/support/faults.py 1000 29 1

@@ -41,7 +41,8 @@ def files(tmp_path, monkeypatch) -> Path:
 def test_fit_prints_a_page_of_80_columns(files, capsys):
     assert main(["fit", "data.csv", "--target", "y", "--factors", "site,cyl", "--drop", "w"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    # A first fit on a machine compiles, and may say so.
+    assert err in ("", "modejump: compiling, once for this machine\n")
     assert all(len(line) <= 80 for line in out.splitlines())
     for words in ("y in data.csv", "50 rows", "exact", "alpha", "probability", "Terms in the model"):
         assert words in " ".join(out.split())

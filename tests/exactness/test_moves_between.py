@@ -153,7 +153,7 @@ def test_each_move_leaves_the_posterior_at_any_setting(move: str, options: str) 
 
 @pytest.mark.parametrize(
     "prior",
-    [p if p in ("hyper-g", "jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS],
+    [p if p in ("jeffreys", "bic") else pytest.param(p, marks=pytest.mark.full) for p in COEF_PRIORS],
 )
 @pytest.mark.parametrize("spelling", ["canonical", "trees"])
 def test_mixture_leaves_the_posterior_of_each_coefficient_prior(prior: str, spelling: str) -> None:

@@ -377,7 +377,7 @@ LINE = "fit data.csv --target height --algorithm mjmcmc --seed 3 --quiet --steps
 def test_interrupt_resume_and_a_run_left_alone_agree(here: Path) -> None:
     """The real thing: a process that is interrupted, one that is killed, and one that ends."""
     command = [sys.executable, "-m", "modejump"]
-    line = [word for word in [*LINE, "800000", "--checkpoint", "0.05"] if word != "--quiet"]
+    line = [word for word in [*LINE, "4000000", "--checkpoint", "0.05"] if word != "--quiet"]
     for number, end in enumerate((signal.SIGINT, signal.SIGKILL, None)):
         process = subprocess.Popen(
             [*command, *(["resume", "run"] if number else [*line, "--out", "run"])],

@@ -187,15 +187,15 @@ class _Driver:
         def run(count: int) -> None:
             self.executor.repeat(partial(MJMCMCChain.run_batches, moves=moves), self.chains, count, self.search)
 
-        def keep() -> None:
-            state = {"phase": "sampling", "target": schedule.target}
+        def keep(target: int | None) -> None:
+            state = {"phase": "sampling", "target": target}
             self._keep(moves, state, {"warmed": np.array(self.warmed - self.begun)})
 
         schedule = Schedule(self.chains, run, self.context, WARMUP_SHARE, keep=keep, best=self._best_model)
-        self._search_first(keep)
+        self._search_first(lambda: keep(schedule.target))
         notes = schedule.sample(self.budget, self.begun)
         if self.search is not None:
-            self.search.finish(keep)
+            self.search.finish(lambda: keep(schedule.target))
         return notes
 
     def _best_model(self) -> str:

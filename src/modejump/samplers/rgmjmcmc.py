@@ -184,14 +184,13 @@ class _Driver:
         def run(count: int) -> None:
             self.executor.repeat(ReversibleChain.run_batches, self.chains, count)
 
-        def keep() -> None:
-            state: dict[str, Any] = {"phase": "sampling", "target": schedule.target, "notes": list(self.notes)}
+        def keep(target: int | None) -> None:
+            state: dict[str, Any] = {"phase": "sampling", "target": target, "notes": list(self.notes)}
             state |= {"counted_from": self.counted_from}
             self._keep(state, known | {"warmed": np.array(self.warmed - self.begun)})
 
         share = SEARCH_SHARE + LEARN_SHARE
-        schedule = Schedule(self.chains, run, self.context, share, self._law_means, keep, self._best_model)
-        return schedule
+        return Schedule(self.chains, run, self.context, share, self._law_means, keep, self._best_model)
 
     def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
         """A checkpoint, where it is time for one."""

@@ -67,7 +67,7 @@ class Schedule:
         Batch means of shape (chains, batches, terms) that a wanted precision is judged by; default those that the
         chains keep.
     keep : callable, optional
-        Called after each piece of work, when all chains are between two batches.
+        Called after each piece of work, when all chains are between two batches, with the target.
     best : callable, optional
         The best model so far, in words.
 
@@ -84,12 +84,12 @@ class Schedule:
         context: Context,
         begun_share: float,
         means: Callable[[], np.ndarray] | None = None,
-        keep: Callable[[], None] | None = None,
+        keep: Callable[[int | None], None] | None = None,
         best: Callable[[], str] | None = None,
     ) -> None:
         self.chains, self.run, self.progress, self.begun_share = chains, run, context.progress, begun_share
         self.means = means or (lambda: np.array([chain.means for chain in chains]))
-        self.keep = keep or (lambda: None)
+        self.keep = keep or (lambda target: None)
         self.best = best or (lambda: "")
         self.target, self.pace = context.checkpoint.number_or_none("target"), context.executor.pace
         self.began = self._told = time.perf_counter()
@@ -150,7 +150,7 @@ class Schedule:
             grown = min(self.steps_done() // PIECE_GROWTH, GOOD_SECONDS * rate)
             piece = int(max(min(self.pace.steps, self.pace.seconds * rate), grown))
             self._report(min(1.0, self.steps_done() / total))
-            self.keep()
+            self.keep(self.target)
 
     def _sample_until(self, until: float) -> None:
         count = 1
@@ -164,7 +164,7 @@ class Schedule:
             # Batches that have become longer are fewer.
             count = max(1, int(count * min(more, left / max(spent, 1e-9)) * batch / self.chains[0].batch))
             self._report(min(1.0, (time.perf_counter() - start) / max(until - start, 1e-9)))
-            self.keep()
+            self.keep(self.target)
 
     def _sample_to_precision(self, wanted: float, cap: int) -> list[str]:
         self.target = self.target or FIRST_CHECK * FIRST_BATCH

@@ -8,7 +8,8 @@ column.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 def addresses(transforms: Sequence[Transform]) -> tuple[np.ndarray, list[Any]]:
     """Addresses of the transforms' C functions, and the objects that must outlive every call."""
-    made = [_by_formula(t) if t.scalar is not None else _by_callback(t) for t in transforms]
+    made = [_by_callback(t) if t.scalar is None else _by_formula(t.name, t.scalar) for t in transforms]
     return np.array([address for address, _ in made], np.int64), [alive for _, alive in made]
 
 
@@ -33,8 +34,9 @@ def _apply(row, n):
         row[i] = scalar(row[i])  # type: ignore[name-defined]  # noqa: F821
 
 
-def _by_formula(transform: Transform) -> tuple[int, Any]:
-    made = c_function(_apply, f"apply_{transform.name}", scalar=kernel(transform.scalar))
+@cache
+def _by_formula(name: str, scalar: Callable[[float], float]) -> tuple[int, Any]:
+    made = c_function(_apply, f"apply_{name}", scalar=kernel(scalar))
     return made.address, made
 
 

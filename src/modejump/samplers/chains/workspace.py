@@ -207,16 +207,7 @@ class Workspace:
         """Numbers of features, which are entered into the table where they are new."""
         where: dict[Expression, int] = {}
         nodes: list[tuple[int, int, list[int]]] = []
-
-        def visit(f: Expression) -> int:
-            if f not in where:
-                kind, code, children = self.language.decompose(f)
-                below = [visit(c) for c in children]
-                nodes.append((kind, code, below))
-                where[f] = len(nodes) - 1
-            return where[f]
-
-        rows = [visit(f) for f in features]
+        rows = [self._add_nodes(f, where, nodes) for f in features]
         numbers = np.full(len(nodes), -1, np.int64)
         enter_nodes(
             self.arrays.space,
@@ -228,6 +219,14 @@ class Workspace:
             numbers,
         )
         return numbers[rows]
+
+    def _add_nodes(self, f: Expression, where: dict[Expression, int], nodes: list[tuple[int, int, list[int]]]) -> int:
+        """Place of a feature in a list of nodes, to which it is added behind its parts where it is new."""
+        if f not in where:
+            kind, code, children = self.language.decompose(f)
+            nodes.append((kind, code, [self._add_nodes(c, where, nodes) for c in children]))
+            where[f] = len(nodes) - 1
+        return where[f]
 
     def collect_constants(self, f: int, into: dict[Expression, np.ndarray]) -> None:
         """Add the constants that were fitted inside a feature, and inside its parts."""
