@@ -86,6 +86,35 @@ def test_a_changed_json_file_is_noticed(record, tmp_path: Path) -> None:  # type
         record.read(tmp_path)
 
 
+@pytest.mark.parametrize("estimator", [BGLMRegressor(), BGLMRegressor(family="poisson")])
+def test_arrays_without_sense_are_refused(estimator, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    x, y = table()
+    estimator.fit(x, np.floor(np.abs(y))).save(tmp_path)
+    about, arrays = MODEL.read(tmp_path)
+    plain = {name: about[name] for name in about.keys() - {"arrays", "format", "format_version", "modejump_version"}}
+    tried = 0
+    for name in arrays:
+        if name.split("/")[-1] not in (
+            "scale",
+            "loading",
+            "base_coef",
+            "corr",
+            "weight",
+            "base_factor",
+            "coef",
+            "factor",
+        ):
+            continue
+        for wrong in (np.full_like(arrays[name], np.nan), arrays[name][:0]):
+            MODEL.write(tmp_path, plain, arrays | {name: wrong})
+            with pytest.raises(InputError, match="is damaged"):
+                load(tmp_path)
+            tried += 1
+    assert tried >= 12
+    MODEL.write(tmp_path, plain, arrays)
+    assert load(tmp_path).best_model() == estimator.best_model()
+
+
 def test_names_do_not_steer_terminals_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, y = table("a\x1b[2Jb\x07")
     Log(tmp_path / "log.txt").write("column \x1b[2J\nfinished")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.memory import need_memory
 from modejump.features.language import language_from_dict, stored_language
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
@@ -41,6 +42,8 @@ WHOLE_GRAM = 1024
 _PLAIN_DATA = ("corr", "first", "n", "base", "zobrist")
 _PLAIN_TYPES: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 F, I, U = np.float64, np.int64, np.uint64  # noqa: E741
+# Ranges of numbers that a file may hold; NaN lies in none.
+FINITE, POSITIVE = (-np.finfo(F).max, np.inf), (0.0, np.inf)
 
 
 def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
@@ -261,8 +264,9 @@ def _starts(reader: Reader, name: str, count: int, last: int) -> np.ndarray:
 def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     """The problem without its rows. Columns whose products were not stored have NaN on the diagonal."""
     names, always_in = _names(about["names"]), _names(about["always_in"])
-    terms, scale = len(names), reader.array("scale", F, (None,))
+    terms, scale = len(names), reader.array("scale", F, (None,), POSITIVE)
     p, base = len(scale), reader.whole("base", 0, 1 << 31)
+    need_memory(16.0 * p * p, f"the products of the {p} columns of this model", "use a machine with more memory")
     coef_prior, model_prior = coef_prior_from_dict(about["coef_prior"]), model_prior_from_dict(about["model_prior"])
     index = reader.array("parent_index", I, (None,), (0, terms))
     start = _starts(reader, "parent_start", terms, len(index))
@@ -278,8 +282,8 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     # The triangular factor of the base stands in for its rows: the leverages are the same.
     columns = Columns(
         np.empty((0, p)),
-        reader.array("base_factor", F, (None, base)),
-        reader.array("loading", F, (base, p)),
+        reader.array("base_factor", F, (base, base), FINITE),
+        reader.array("loading", F, (base, p), FINITE),
         scale,
         np.ones(base),
         np.empty(0),
@@ -287,7 +291,7 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     base_rss = _typed(about["base_rss"], "float")
     data = problem_data(
         gram=gram,
-        corr=reader.array("corr", F, (p,)),
+        corr=reader.array("corr", F, (p,), FINITE),
         first=_starts(reader, "first", terms, p),
         coef_prior=coef_prior,
         model_prior=compiled,
@@ -300,7 +304,7 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
     )
     return Problem(
         names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, data, base_rss,
-        reader.array("base_coef", F, (base,)), _typed(about["rows"], "int"), family,
+        reader.array("base_coef", F, (base,), FINITE), _typed(about["rows"], "int"), family,
     )  # fmt: skip
 
 
@@ -335,7 +339,8 @@ def _kept(problem: Problem, reader: Reader) -> KeptModels:
     """The models behind a kind of prediction."""
     words = _words(reader, problem.n_terms)
     m, mass = len(words), reader.number("mass")
-    weight = reader.array("weight", F, (m,))
+    weight = reader.array("weight", F, (m,), POSITIVE)
+    reader.need(abs(weight.sum() - 1.0) < 1e-6, "weight")
     if problem.family.conjugate:
         return KeptModels(words, weight, reader.array("resid", F, (m,)), mass)
     fits = reader.under("fits")
@@ -344,8 +349,8 @@ def _kept(problem: Problem, reader: Reader) -> KeptModels:
     size = fits.array("size", I, (m,))
     fits.need(size.tolist() == columns, "size")
     log_marginal, wald, shape = (fits.array(name, F, (m,)) for name in ("log_marginal", "wald", "shape"))
-    coef = fits.array("coef", F, (sum(columns),))
-    factor = fits.array("factor", F, (sum(k * (k + 1) // 2 for k in columns),))
+    coef = fits.array("coef", F, (sum(columns),), FINITE)
+    factor = fits.array("factor", F, (sum(k * (k + 1) // 2 for k in columns),), FINITE)
     return KeptModels(words, weight, np.zeros(0), mass, LaplaceFits(log_marginal, wald, shape, size, coef, factor))
 
 
