@@ -151,12 +151,11 @@ def new_glm_work(glm: Any, room: int) -> GlmWork:
     warm = np.zeros(b + p)
     if isinstance(glm, Glm):
         warm[:b] = glm.start
-    square, block_rows = np.zeros((m, m)), np.zeros((m, block))
     return GlmWork(
-        columns=block_rows, weighted=np.zeros(block), pair=np.zeros((2, block)), eta=np.zeros(block),
-        score=np.zeros(block), info=np.zeros(block), hessian=square, gradient=np.zeros(m), beta=np.zeros(m),
-        step=np.zeros(m), column=np.zeros(m), before=np.zeros((3, m)), solved=block_rows.copy(), curved=square.copy(),
-        warm=warm, last=np.zeros(m, np.int64), onset=np.zeros(m),
+        columns=np.zeros((m, block)), weighted=np.zeros(block), pair=np.zeros((2, block)), eta=np.zeros(block),
+        score=np.zeros(block), info=np.zeros(block), hessian=np.zeros((m, m)), gradient=np.zeros(m), beta=np.zeros(m),
+        step=np.zeros(m), column=np.zeros(m), before=np.zeros((3, m)), solved=np.zeros((m, block)),
+        curved=np.zeros((m, m)), warm=warm, last=np.zeros(m, np.int64), onset=np.zeros(m),
         scalars=scalars_of(
             last_count=0, has_factor=0, moved_off=0, expected=0, bounded=bounded, log_likelihood=0.0, log_det_base=0.0,
             wald=0.0, shape=1.0, margin=0.0, decrement=0.0, stretch=0.0, may_ask=0, stage=NOTHING, asked_columns=0,
