@@ -33,7 +33,8 @@ from numba import njit
 
 from modejump.likelihoods.custom.own import OwnLikelihood
 from modejump.problem.problem import Problem
-from modejump.samplers.enumerate import enumerate_models
+from modejump.samplers.plan import Plan
+from modejump.samplers.sample import sample
 
 
 # [begin likelihood]
@@ -111,8 +112,8 @@ likelihood = OwnLikelihood(random_intercept, params=group)
 
 def inclusion(seed):
     X, y = simulate(seed)
-    plain = enumerate_models(Problem.build(X, y, terms=terms, coef_prior="g"))
-    mixed = enumerate_models(Problem.build(X, y, terms=terms, family=likelihood))
+    plain = sample(Problem.build(X, y, terms=terms, coef_prior="g"), Plan("enumerate"))
+    mixed = sample(Problem.build(X, y, terms=terms, family=likelihood), Plan("enumerate"))
     return plain.renormalised, mixed.renormalised
 
 
