@@ -70,6 +70,36 @@ def test_kernels_compile_with_other_insides_of_numba(name: str, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
+def compiled_in_a_process(cache: Path, before: str = "") -> str:
+    """Standard error of a process that calls one compiled function."""
+    lines = ["import numba.core.caching as caching", before, "from modejump.likelihoods.gaussian.tables import locate"]
+    lines += ["piece, position = locate(3.0)", "assert piece == 4 and -1.0 <= position <= 1.0"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-W", "always", "-c", "\n".join(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_where_nothing_can_be_written_code_is_compiled_anew_and_that_is_said_once(tmp_path: Path) -> None:
+    # An administrator can write everywhere, so that permissions would prove nothing.
+    before = "def refuse(self): raise PermissionError\ncaching._CacheLocator.ensure_cache_path = refuse"
+    told = compiled_in_a_process(tmp_path / "cache", before)
+    assert told.count("compiled code cannot be kept on disk") == 1 and "NUMBA_CACHE_DIR" in told
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_files_of_the_cache_that_are_cut_short_are_made_anew(suffix: str, tmp_path: Path) -> None:
+    assert compiled_in_a_process(tmp_path) == ""
+    for path in tmp_path.rglob(f"*.{suffix}"):
+        os.truncate(path, path.stat().st_size // 2)
+    compiled_in_a_process(tmp_path)
+    whole = {path: path.stat().st_size for path in tmp_path.rglob(f"*.{suffix}")}
+    assert whole and min(whole.values()) > 0
+    assert compiled_in_a_process(tmp_path) == ""
+
+
 @pytest.mark.parametrize("algorithm", ["enumerate", "mjmcmc", "gmjmcmc", "rgmjmcmc"])
 @pytest.mark.parametrize("kind", ["Regressor", "Classifier"])
 def test_every_sampler_finds_the_only_effect(algorithm: str, kind: str) -> None:

@@ -14,6 +14,7 @@ from modejump.data.parquet import scan_parquet
 from modejump.data.sources import Source
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.storage import load
+from modejump.runtime.files import whole_file
 
 
 def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset: str | None, out: Path | None) -> None:
@@ -51,14 +52,9 @@ def _predict_chunks(
         for i, part in enumerate(parts):
             sys.stdout.write(part.to_csv(index=False, header=i == 0))
         return
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
-            for i, part in enumerate(parts):
-                part.to_csv(file, index=False, header=i == 0)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(out) as file:
+        for i, part in enumerate(parts):
+            file.write(part.to_csv(index=False, header=i == 0).encode())
 
 
 def _table(

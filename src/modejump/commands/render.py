@@ -66,7 +66,7 @@ def model_table(models: Sequence[ModelLine]) -> RenderableType:
     """The leading models."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=True)
     table.add_column("probability", justify="right", no_wrap=True)
-    table.add_column("model")
+    table.add_column("model, highest log posterior first")
     for m in models:
         table.add_row(f"{m.probability:.4f}", Text(m.value))
     return table

@@ -184,12 +184,12 @@ def digest_of(about: Mapping[str, Any]) -> str:
 
 def write_file(path: Path, content: bytes, private: bool = False) -> None:
     """Write a small file, whole or not at all."""
-    with _whole(path, private) as file:
+    with whole_file(path, private) as file:
         file.write(content)
 
 
 @contextmanager
-def _whole(path: Path, private: bool) -> Iterator[BinaryIO]:
+def whole_file(path: Path, private: bool = False) -> Iterator[BinaryIO]:
     """A file that appears under its name when it is on the disk; one that could not be finished takes no room."""
     # A name that nobody can foresee, for a file that was not there before.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
@@ -227,7 +227,7 @@ class _Hashed(io.RawIOBase):
 
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray], private: bool) -> tuple[str, int]:
     """Write an NPZ file without compression; returns its SHA-256 and its length."""
-    with _whole(path, private) as file:
+    with whole_file(path, private) as file:
         hashed = _Hashed(file)
         with zipfile.ZipFile(hashed, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
