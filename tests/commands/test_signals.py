@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -25,16 +26,22 @@ def table() -> pd.DataFrame:
     return x.assign(y=x["a"] + rng.normal(size=60))
 
 
+def sampling(folder: Path) -> bool:
+    """Whether a run has sampled, so that there is something to show."""
+    path = folder / "checkpoint.json"
+    return path.exists() and json.loads(path.read_text())["state"]["phase"] == "sampling"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_what_is_there_is_stored(number: int, tmp_path: Path) -> None:
     table().to_csv(tmp_path / "table.csv", index=False)
     out = tmp_path / "run"
     command = [sys.executable, "-m", "modejump", "fit", str(tmp_path / "table.csv"), "--target", "y"]
-    command += ["--algorithm", "mjmcmc", "--budget", "seconds=600", "--checkpoint", "0.1", "--out", str(out)]
+    command += ["--algorithm", "mjmcmc", "--seconds", "600", "--checkpoint", "0.1", "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 300.0
-    while not (out / "checkpoint.json").exists() and process.poll() is None and time.monotonic() < until:
+    while not sampling(out) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(number)
     _, told = process.communicate(timeout=120)

@@ -205,7 +205,7 @@ def test_terms_of_a_formula_are_blocks():
     [
         ("y ~ a + (", "cannot be read"),
         ("y ~ zzz", "names column 'zzz', which the data do not have"),
-        ("y ~ mystery(a)", "cannot be evaluated"),
+        ("y ~ mystery(a)", "known functions"),
         ("~ a", "must have a response and terms"),
         ("a", "must have a response and terms"),
         ("y ~ a | b", "must have a response and terms"),
@@ -224,16 +224,16 @@ def test_wrong_formulas_are_refused(formula, sentence):
 
 @pytest.mark.parametrize("formula", ["y ~ bs(a, df=4)", "y ~ center(a)", "y ~ I(a.mean() * b)", "y ~ np.mean(a):b"])
 def test_only_plain_formulas_are_stored(formula):
-    spec, design, _ = learn_formula(formula, frame())
+    spec, design, _ = learn_formula(formula, frame(), python=True)
     np.testing.assert_allclose(spec.apply(frame()), design)
-    with pytest.raises(InputError, match="cannot be stored"):
+    with pytest.raises(InputError, match="cannot be stored|compute it as a column first"):
         spec.to_dict()
 
 
 def test_a_stored_formula_runs_no_foreign_code():
     stored = learn_formula("y ~ a", frame())[0].to_dict()
     stored["formula"] = "y ~ I(__import__('os').getcwd() and a)"
-    with pytest.raises(InputError, match="cannot be stored"):
+    with pytest.raises(InputError, match="compute it as a column first"):
         FormulaSpec.from_dict(stored)
 
 

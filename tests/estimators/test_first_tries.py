@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from modejump import (
+    BernoulliPrior,
     BGLMClassifier,
     BGLMRegressor,
     BGNLMClassifier,
@@ -116,22 +117,37 @@ def test_plots_of_counts_know_offsets_and_draw_the_intervals_themselves():
         plot_prediction(BGLMClassifier().fit(X, LABELS), X, LABELS)
 
 
-def test_a_term_that_separates_says_why_it_has_probability_zero(tmp_path, monkeypatch, capsys):
+def test_a_term_that_separates_is_found_without_a_warning(tmp_path, monkeypatch, capsys):
     sharp = X.assign(sharp=np.where(LABELS == "sick", 1.0, 0.0) + 0.1 * X["b"])
-    words = "models with 'sharp' have no maximum likelihood estimate, because they separate the classes"
-    for options in ({}, {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "random_state": 1}):
-        with pytest.warns(ModejumpWarning, match=words):
-            model = BGLMClassifier(**options).fit(sharp, LABELS)
-        assert model.inclusion_.loc["sharp", "probability"] == 0.0
-    with pytest.warns(ModejumpWarning, match="models with 'never' have no"):
-        counts().fit(X.assign(never=(COUNTS == 0) * X["c"] ** 2), COUNTS)
-    with pytest.warns(ModejumpWarning, match="models with 'a' have no .* they fit y perfectly"):
-        BGLMRegressor(family="gamma").fit(X, np.exp(X["a"]))
+    never = X.assign(never=(COUNTS == 0) * X["c"] ** 2)
+    sampled = {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "random_state": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModejumpWarning)
+        for options in ({}, sampled, {"coef_prior": "jeffreys", "model_prior": BernoulliPrior(0.1)}):
+            model = BGLMClassifier(**options).fit(sharp, LABELS)
+            assert model.inclusion_.loc["sharp", "probability"] > 0.99
+            assert (model.predict(sharp) == LABELS).all()
+        model = counts().fit(never, COUNTS)
         counts().fit(X, COUNTS)
-        BGLMClassifier(coef_prior="jeffreys").fit(sharp, LABELS)
+    assert model.inclusion_.loc["never", "probability"] > 0.99
+    assert np.isfinite(model.log_marginal_likelihood("never"))
+    with pytest.warns(ModejumpWarning, match="little is known about their linear predictors"):
+        mean = model.predict(never)
+    assert np.isfinite(mean).all() and mean[COUNTS == 0].max() < mean[COUNTS > 0].min()
     monkeypatch.chdir(tmp_path)
     sharp.assign(y=LABELS).to_csv("data.csv", index=False)
     assert main("fit data.csv --target y --family binomial --quiet".split()) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_term_that_fits_perfectly_says_why_it_has_probability_zero(tmp_path, monkeypatch, capsys):
+    words = "models with 'a' have no maximum likelihood estimate, because they fit y perfectly"
+    for options in ({}, {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "random_state": 1}):
+        with pytest.warns(ModejumpWarning, match=words):
+            model = BGLMRegressor(family="gamma", **options).fit(X, np.exp(X["a"]))
+        assert model.inclusion_.loc["a", "probability"] == 0.0
+        assert model.log_marginal_likelihood("a") == -np.inf
+    monkeypatch.chdir(tmp_path)
+    X.assign(y=np.exp(X["a"])).to_csv("data.csv", index=False)
+    assert main("fit data.csv --target y --family gamma --quiet".split()) == 0
     assert words in capsys.readouterr().err

@@ -54,9 +54,19 @@ def test_parts_prove_separation():
     x = rng.standard_normal((2 * PART, 2))
     problem = Problem.build(x, (x[:, 0] > 0).astype(float), family="binomial", coef_prior="bic")
     data = problem.data
-    work = new_glm_work(data.glm, 2)
-    assert fit_columns_by_parts(data.glm, work, np.array([0]), data.coef_prior, data.n, 2) == -np.inf
+    work, whole = new_glm_work(data.glm, 2), new_glm_work(data.glm, 2)
+    arguments = (np.array([0]), data.coef_prior, data.n)
+    by_parts = fit_columns_by_parts(data.glm, work, *arguments, threads=2)
     assert not has_estimate(work)
+    # What stands for the estimate is the same as by the fit of all rows.
+    assert by_parts == pytest.approx(fit_columns(data.glm, whole, *arguments), abs=1e-7)
+    assert not has_estimate(whole)
+    np.testing.assert_allclose(work.beta, whole.beta, rtol=1e-6, atol=1e-9)
+    # Nearly all that the base model's fit leaves is gained.
+    assert 0.999 < by_parts / -data.glm.null < 1.0
+    noise = fit_columns_by_parts(data.glm, work, np.array([1]), data.coef_prior, data.n, threads=2)
+    assert has_estimate(work)
+    assert noise < 10.0
 
 
 @pytest.fixture

@@ -567,12 +567,12 @@ def test_a_saved_run_evaluates_the_models_it_keeps_only(tmp_path: Path) -> None:
     save_run(Posterior(problem, enumerate_models(problem)), tmp_path)
     loaded, _ = load_run(tmp_path)
     assert np.isfinite(loaded.log_marginal_likelihood(["x1"]))
-    assert loaded.log_marginal_likelihood([]) == 0.0
+    assert loaded.log_marginal_likelihood([]) == pytest.approx(0.0, abs=1e-11)
     with pytest.raises(InputError, match=r"holds no rows, which the model \{x2\} needs"):
         loaded.log_marginal_likelihood(["x2"])
 
 
-def test_models_without_an_estimate() -> None:
+def test_models_that_separate_and_models_that_depend() -> None:
     rng = np.random.default_rng(512)
     x = rng.normal(size=(60, 3))
     x[:, 2] = x[:, 0]
@@ -581,12 +581,19 @@ def test_models_without_an_estimate() -> None:
     x = np.column_stack([x, y + 0.01 * rng.normal(size=60)])
     problem = Problem.build(x, y, family="binomial")
     posterior = Posterior(problem, enumerate_models(problem))
-    assert posterior.log_marginal_likelihood(["x4"]) == -np.inf
+    new = new_rows(problem, x)
+    # The last column separates the classes, which no other does.
+    value = posterior.log_marginal_likelihood(["x4"])
+    assert np.isfinite(value) and value > posterior.log_marginal_likelihood(["x2"]) + 10.0
+    assert posterior.inclusion["probability"]["x4"] > 0.99
     assert posterior.log_marginal_likelihood(["x1", "x3"]) == -np.inf
-    assert np.isfinite(posterior.predictor().mean(new_rows(problem, x))).all()
     sure = replace(posterior.result, renormalised=np.array([0.1, 0.1, 0.1, 0.9]))
-    with pytest.raises(InputError, match="the median model has .* no maximum likelihood estimate"):
-        Posterior(problem, sure).predictor("median")
+    for predictor in (posterior.predictor(), Posterior(problem, sure).predictor("median")):
+        mean = predictor.mean(new)
+        assert np.isfinite(mean).all() and np.array_equal(mean > 0.5, y == 1.0)
+    both = replace(posterior.result, renormalised=np.array([0.9, 0.1, 0.9, 0.1]))
+    with pytest.raises(InputError, match="the median model has linearly dependent columns"):
+        Posterior(problem, both).predictor("median")
 
 
 def test_without_intercept_and_base() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from itertools import permutations
 from pathlib import Path
@@ -165,9 +164,7 @@ def test_run_directories_merge_when_they_are_finished(
     (two / "job-1.npz").write_bytes(b"")
     assert main([*line, "--force", "--quiet"]) == 0
     # One that was interrupted has an outcome, one that was killed has none.
-    about = json.loads((two / "run.json").read_text())
-    about["result"]["finished"] = False
-    (two / "run.json").write_text(json.dumps(about))
+    rewrite(two, record=MODEL, result=MODEL.about(two)["result"] | {"finished": False})
     for _ in range(2):
         assert main([*line, "--force"]) == 2
         assert f"the run in {two} is not finished; " in " ".join(capsys.readouterr().err.split())

@@ -324,8 +324,8 @@ def test_a_damaged_outcome_keeps_no_run_from_being_resumed(tmp_path: Path, monke
 def test_files_that_a_death_left_are_removed(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "run"
     die_before_the_outcome(folder, monkeypatch, sampler())
-    for name in (".job-1.npz.partial", ".run-7.npz.partial", ".checkpoint-3.npz.partial", ".checkpoint.json.partial"):
-        (folder / name).write_bytes(b"half")
+    for name in ("job-1.npz", "run-7.npz", "checkpoint-3.npz", "checkpoint.json"):
+        (folder / f".{name}.{'0a' * 8}.partial").write_bytes(b"half")
     (folder / ".mine.partial").write_bytes(b"half")
     modejump.resume(folder)
     assert inside(folder) == sorted([".mine.partial", "job.json", "log.txt", *SAVED])
@@ -336,7 +336,7 @@ def test_a_run_that_was_killed_before_it_had_begun_is_in_nobodys_way(tmp_path: P
     with pytest.raises(InputError, match="not empty"):
         modejump.Run(tmp_path).fit(sampler(), *table())
     (tmp_path / "lock").write_text("999999")
-    (tmp_path / ".job.json.partial").write_bytes(b"half")
+    (tmp_path / f".job.json.{'0a' * 8}.partial").write_bytes(b"half")
     modejump.Run(tmp_path).fit(sampler(), *table())
     assert inside(tmp_path) == sorted(["job.json", "log.txt", *SAVED])
 

@@ -61,8 +61,9 @@ def cases() -> dict[str, tuple[Any, np.ndarray, Any]]:
     }  # fmt: skip
 
 
-def begin(folder: Path, case: str) -> None:
+def begin(folder: Path, case: str, shift: float = 0.0) -> None:
     estimator, x, y = cases()[case]
+    x = x + shift
     modejump.Run(folder, every=EVERY, force=True).fit(estimator, x, y)
 
 
@@ -178,12 +179,12 @@ def main(faults: int, minutes: float, seed: int) -> dict[str, Any]:
             begin(folder, case)
             whole[case] = time.perf_counter() - began
         other = Path(place) / "other"
-        in_a_process(partial(begin, other, "mjmcmc"), 0.7 * whole["mjmcmc"])
+        in_a_process(partial(begin, other, "mjmcmc", 1.0), 0.7 * whole["mjmcmc"])
         while done < faults and time.monotonic() < until:
             case, kind = list(alone)[done % len(alone)], KINDS[int(rng.integers(len(KINDS)))]
             folder = Path(place) / "run"
             folder.mkdir()
-            begun += one_fault(kind, case, folder, other if other.is_dir() else alone["mjmcmc"], whole[case], rng)
+            begun += one_fault(kind, case, folder, other, whole[case], rng)
             status = in_a_process(partial(proceed, folder, case))
             done, kinds[kind] = done + 1, kinds[kind] + 1
             precious = Path(place) / "precious"

@@ -25,15 +25,20 @@ def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
     mode : int
         Permissions of a file that is made, less what the user's mask takes away.
     """
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise _not_plain(path)
+    check_plain(path)
     descriptor = os.open(path, flags | _FLAGS, mode)
     # It may have been exchanged since.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise _not_plain(path)
     return descriptor
+
+
+def check_plain(path: Path) -> None:
+    """Raise InputError where something else than a plain file is in the way."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise _not_plain(path)
 
 
 def read_plain(path: Path) -> bytes:

@@ -41,7 +41,7 @@ class Log:
     def write(self, text: str) -> None:
         """Add a line; work goes on where none can be added, on a full disk for instance."""
         moment = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-        with suppress(OSError):
+        with suppress(OSError, InputError):
             descriptor = open_plain(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             with os.fdopen(descriptor, "a", encoding="utf-8") as file:
                 file.write(f"{moment} {printable(text)}\n")

@@ -66,6 +66,8 @@ def _check_expression(expression: str, stored: bool) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"the formula's {short(expression)} cannot be read; write it in simpler terms.") from None
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    if "offset" in called:
+        raise InputError("an offset is no term of the formula; give its values as offset= instead.")
     if stored and called & _LEARNING:
         raise InputError(
             f"the formula's {short(expression)} learns from the data, so it cannot be stored; "

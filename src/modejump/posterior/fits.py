@@ -86,7 +86,7 @@ def renormalised_models(result: Result) -> np.ndarray:
 def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
 
-    After an enumeration of up to ``max_models`` models it is all of them.
+    After an enumeration of up to ``max_models`` models, all but a trillionth of the mass is kept.
 
     Where more than ``max_models`` would be needed, half of the places go to the leading models, and the other
     half to a systematic sample of the rest, each carrying the same share of the rest's mass. So a posterior
@@ -105,8 +105,8 @@ def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, 
         raise InputError("no model with positive probability was found, so there is nothing to predict from.")
     held = np.cumsum(probability[order])
     if result.exact and len(order) <= max_models:
-        # Few enough to keep all, so that averages agree with inclusion probabilities to the last digit.
-        mass = np.inf
+        # Few enough to keep nearly all, so that averages agree with inclusion probabilities.
+        mass = max(mass, 1.0 - 1e-12)
     needed = min(int(np.searchsorted(held, mass)) + 1, len(order))
     if needed <= max_models:
         rows, weight, share = order[:needed], probability[order[:needed]], held[needed - 1]

@@ -95,10 +95,8 @@ def verdict(posterior: Posterior) -> Verdict:
 def _exactly(posterior: Posterior) -> str:
     """What remains approximate where all models were evaluated."""
     family = posterior.problem.family
-    if family.conjugate:
+    if family.conjugate or family.custom:
         return ": the probabilities are exact."
-    if family.custom:
-        return ": the probabilities are exact for the likelihood given."
     return ", each by Laplace's approximation to its marginal likelihood."
 
 

@@ -140,7 +140,8 @@ class Checkpoint(NoCheckpoint):
 
     def close(self) -> None:
         """Wait until what was begun is written."""
-        if self._writer is not None:
+        # An interrupt may have come before the thread was started.
+        if self._writer is not None and self._writer.ident is not None:
             self._writer.join()
 
     def _write(self, state: Mapping[str, Any], arrays: Snapshot) -> None:

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.core.paths import open_plain
+from modejump.core.paths import check_plain, open_plain
 from modejump.core.progress import Log
 from modejump.runtime.checkpoints import Checkpoint, NoCheckpoint
 from modejump.runtime.files import CHECKPOINT, JOB, MODEL, is_partial
@@ -113,6 +113,7 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the lock belongs to the open file, so that it ends with the process."""
         path = self.path / LOCK
+        check_plain(self.log.path)
         with _locked_file(path) as file:
             file.truncate(0)
             file.write(str(os.getpid()))

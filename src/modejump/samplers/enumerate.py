@@ -161,8 +161,8 @@ def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Ge
         _visit(data, pattern, split, max_size, tally)
         return tallies.pop(pattern)
 
-    # A few tasks at a time, or finished ones would wait in memory.
-    some = 4 * pool.count
+    # A few tasks at a time, or finished ones would wait in memory; one where nobody else has to be kept busy.
+    some = 4 * pool.count if pool.count > 1 else 1
     # Not in this thread, even where it is the only one: it would not hear an interrupt before the task's end.
     with ThreadPoolExecutor(pool.count) as threads:
         try:
