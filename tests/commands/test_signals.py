@@ -38,8 +38,12 @@ def test_what_is_there_is_stored(number: int, tmp_path: Path) -> None:
     table().to_csv(tmp_path / "table.csv", index=False)
     out = tmp_path / "run"
     command = [sys.executable, "-m", "modejump", "fit", str(tmp_path / "table.csv"), "--target", "y"]
-    command += ["--algorithm", "mjmcmc", "--seconds", "600", "--checkpoint", "0.1", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command += ["--algorithm", "mjmcmc", "--steps", "900000000", "--checkpoint", "0.1", "--out", str(out)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Tests that run in the background may have the signal ignored, and so would their processes.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )  # fmt: skip
     until = time.monotonic() + 300.0
     while not sampling(out) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)

@@ -555,8 +555,8 @@ def test_a_run_comes_back_without_its_rows(case: Case, prior: str, tmp_path: Pat
     with np.load(arrays, allow_pickle=False) as file:
         for name in file.files:
             assert file[name].dtype != object
-            # Nothing has a row for each observation.
-            assert len(case.y) not in file[name].shape, name
+            # Nothing has a row for each observation; fits of all models one after the other may have any length.
+            assert "/fits/" in name or len(case.y) not in file[name].shape, name
 
 
 def test_a_saved_run_evaluates_the_models_it_keeps_only(tmp_path: Path) -> None:
