@@ -235,7 +235,7 @@ def _signals() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     here = threading.current_thread() is threading.main_thread()
-    names = [name for name in ("SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
     # One that is ignored stays so: nohup asks for that.
     before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
@@ -269,11 +269,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 show(message, category, *where, **more)
 
         warnings.showwarning = brief
-        status = _run(argv)
+        status = _run(argv, caught)
     return 128 + caught[0] if caught and status == INTERRUPTED else status
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, caught: Sequence[int]) -> int:
     status: Any
     try:
         status = app(args=None if argv is None else list(argv), prog_name="modejump", standalone_mode=False)
@@ -291,6 +291,11 @@ def _run(argv: Sequence[str] | None) -> int:
         _complain(str(error))
         return INTERRUPTED
     except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    except RuntimeError:
+        # An interrupt inside of Python's own locks comes out as this.
+        if not caught:
+            raise
         status = INTERRUPTED
     if status == INTERRUPTED:
         _complain("interrupted.")
