@@ -16,8 +16,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, Po
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, name_some
 from modejump.estimators.prepare import Chunks
-from modejump.features.nonlinear.builtin import import_sympy
-from modejump.features.nonlinear.printing import escape_latex
+from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
