@@ -122,7 +122,7 @@ class WrongWidths(Logic):
 
     def space(self) -> LogicRules:
         space = super().space()
-        return space._replace(log_width=space.log_width + np.array([0.0, 0.0, 0.0, 0.7]))
+        return space._replace(log_width=space.log_width + np.array([0.0, 0.0, 0.0, 1.5]))
 
 
 @pytest.mark.parametrize("broken", [WrongColumns, WrongWidths])
@@ -138,7 +138,7 @@ def test_a_wrong_probability_is_caught(broken: type[Logic]) -> None:
 def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
     problem = problem_of()
     exact = {f.text: p for f, p in Experiment(problem, ()).exact.inclusion(laws=True).items()}
-    search = Posterior(problem, gmjmcmc(problem, chains=4, budget=Budget(steps=100), seed=2))
+    search = Posterior(problem, gmjmcmc(problem, chains=4, budget=Budget(steps=1_000), seed=2))
     sampled = Posterior(problem, rgmjmcmc(problem, chains=4, budget=Budget(warmup=2_000, steps=200_000), seed=3))
     found = dict(zip(search.problem.names, search.result.renormalised, strict=True))
     for text, probability in exact.items():
