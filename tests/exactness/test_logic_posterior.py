@@ -151,7 +151,7 @@ def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
     for name, frequency, mcse in zip(
         sampled.problem.names, sampled.diagnostics.frequency, sampled.diagnostics.mcse, strict=True
     ):
-        assert abs(frequency - exact[name]) < 5 * mcse + 2e-4
+        assert abs(frequency - exact[name]) < 5 * mcse + 1e-3
     save_run(sampled, tmp_path / "run")
     loaded, _ = load_run(tmp_path / "run")
     assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
