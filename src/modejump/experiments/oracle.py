@@ -19,7 +19,6 @@ from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import log_marginal_of
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.problem.problem import Problem
 
 MOST_MODELS = 2_000_000
 # Models whose columns are gathered at once.
@@ -235,15 +234,7 @@ def _log_posterior(problem: FeatureProblem, columns: FeatureColumns, models: np.
 
 def _fitted(problem: FeatureProblem, columns: FeatureColumns, models: np.ndarray) -> np.ndarray:
     """log p(y|M) - log p(y|base) of models that are not Gaussian, each from a start of its own."""
-    selection = Problem.build(
-        columns.raw.T,
-        problem.y,
-        terms={feature.text: [j] for j, feature in enumerate(columns.features)},
-        weights=problem.weights,
-        coef_prior=problem.coef_prior,
-        intercept=problem.intercept,
-        family=problem.family,
-    )
+    selection = problem.selection(columns.features, columns.raw.T)
     return np.array([log_marginal_of(selection, np.sort(model)) for model in models])
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.problem.problem import Problem
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -51,14 +50,5 @@ def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
     bad = ~np.isfinite(columns).all(axis=0)
     if bad.any():
         raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")
-    problem = Problem.build(
-        columns,
-        searched.y,
-        terms={feature.text: [j] for j, feature in enumerate(features)},
-        weights=searched.weights,
-        coef_prior=searched.coef_prior,
-        intercept=searched.intercept,
-        family=searched.family,
-        offset=searched.offset,
-    )
+    problem = searched.selection(features, columns)
     return type(posterior)(problem, replace(posterior.result, laws=None)).marginal_of(problem.names)

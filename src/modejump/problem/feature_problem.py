@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from modejump.priors.compiled import weights_only
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.features import FeaturePrior
 from modejump.priors.models import UniformPrior
-from modejump.problem.checks import checked_rows
+from modejump.problem.checks import check_observations, checked_rows
 from modejump.problem.design import Columns, project_base
-from modejump.problem.problem import ProblemData, problem_data
+from modejump.problem.problem import Problem, ProblemData, problem_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,10 @@ class FeatureProblem:
         Family of the response.
     base_model : Conjugate, Glm or CustomRows
         What the likelihood needs of the rows, without the columns of features.
+    intercept : bool
+        Whether every model has an intercept.
+    always_in : mapping of str to ndarray of shape (n, k)
+        Columns of the terms that are in every model beside it, with a flat prior as it has.
     """
 
     language: Language
@@ -68,6 +72,8 @@ class FeatureProblem:
     model_prior: FeaturePrior
     family: Family
     base_model: LikelihoodRows = Conjugate()
+    intercept: bool = True
+    always_in: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,11 +84,6 @@ class FeatureProblem:
     def size(self) -> int:
         """Q, the largest number of features in a model."""
         return int(self.language.limits.size)
-
-    @property
-    def intercept(self) -> bool:
-        """Whether every model has an intercept."""
-        return self.basis.shape[0] > 0
 
     @property
     def table(self) -> dict[str, np.ndarray]:
@@ -121,6 +122,19 @@ class FeatureProblem:
     def weights_by_complexity(self) -> np.ndarray:
         """Log prior weight of a feature by its complexity, its spellings left aside."""
         return self.model_prior.log_weights(self.n, int(self.language.limits.complexity), len(self.names))
+
+    def selection(self, features: Sequence[Expression], columns: np.ndarray, model_prior: Any = "uniform") -> Problem:
+        """Selection among some features, given by their columns (n, features), under a prior of their models."""
+        terms = {f.text: [j] for j, f in enumerate(features)}
+        width = len(terms)
+        for name, fixed in self.always_in.items():
+            terms[name] = list(range(width, width + fixed.shape[1]))
+            width += fixed.shape[1]
+        return Problem.build(
+            np.hstack([columns, *self.always_in.values()]), self.y, terms=terms, always_in=tuple(self.always_in),
+            weights=self.weights, coef_prior=self.coef_prior, model_prior=model_prior, intercept=self.intercept,
+            family=self.family, offset=self.offset,
+        )  # fmt: skip
 
     def population_data(self, z: np.ndarray, most: int | None = None, glm: LikelihoodRows | None = None) -> ProblemData:
         """Arrays of a selection problem with one place for each row of ``z``, all of them empty.
@@ -188,6 +202,7 @@ def problem_over(
     family: str | Family = "gaussian",
     link: str | None = None,
     offset: np.ndarray | None = None,
+    always_in: Mapping[str, np.ndarray] | None = None,
 ) -> FeatureProblem:
     """Check the data and make a problem over the features of a language.
 
@@ -212,9 +227,12 @@ def problem_over(
         Link function; default the family's first.
     offset : ndarray of shape (n,), optional
         Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
+    always_in : mapping of str to ndarray of shape (n,) or (n, k), optional
+        Columns that are in every model beside the intercept, by the name of their term; no feature is made of them.
     """
     family = resolve_family(family, link)
     family.check_rows(weights, offset)
+    fixed = _checked_fixed(always_in or {}, len(x), weights)
     x, y, w, known = checked_rows(x, y, weights, offset)
     family.check(y)
     names, p = language.names, x.shape[1]
@@ -222,18 +240,22 @@ def problem_over(
         raise InputError("there is no covariate to build features from; give at least one column.")
     if len(names) != p or len(set(names)) < p:
         raise InputError(f"X has {p} columns and names are {', '.join(names)}; give each column its own name.")
-    base = np.ones((len(y), 1)) if intercept else np.zeros((len(y), 0))
+    taken = [name for name in fixed if name in names]
+    if taken:
+        raise InputError(f"always_in names {taken[0]!r}, of which features are made; leave it out of one of them.")
+    base = np.hstack([np.ones((len(y), int(intercept))), *fixed.values()])
+    check_observations(float(w.sum()), base.shape[1])
     root = np.sqrt(w)
     columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.conjugate)
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
-    basis = np.linalg.qr(base * root[:, None])[0].T if intercept else np.zeros((0, len(y)))
+    basis = np.linalg.qr(base * root[:, None])[0].T
     prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
     family.check_prior(prior)
     n = float(w.sum())
     # The covariates are terms only by name, for sentences about models that fail.
     table = Table(
-        names, (), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), known,
+        names, tuple(fixed), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), known,
         fits_constants=language.fits_constants,
     )  # fmt: skip
     family, base_model = family.bind(table, prior.compile(n, base_rss), n)
@@ -251,4 +273,22 @@ def problem_over(
         model_prior=model_prior or ComplexityPrior(),
         family=family,
         base_model=base_model,
+        intercept=intercept,
+        always_in=fixed,
     )
+
+
+def _checked_fixed(always_in: Mapping[str, np.ndarray], rows: int, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Columns of the terms always in, as tables of numbers; of rows that count."""
+    counts = slice(None) if weights is None else np.asarray(weights) > 0
+    fixed = {}
+    for name, given in always_in.items():
+        columns = np.asarray(given, dtype=np.float64)
+        columns = columns[:, None] if columns.ndim == 1 else columns
+        if columns.ndim != 2 or len(columns) != rows:
+            raise InputError(f"{name!r} is always in and has shape {columns.shape} where X has {rows} rows.")
+        if not np.isfinite(columns).all():
+            row = int(np.argmax(~np.isfinite(columns).all(axis=1)))
+            raise InputError(f"{name!r} is always in and is NaN or infinite in row {row} (counting from 0).")
+        fixed[name] = np.ascontiguousarray(columns[counts])
+    return fixed

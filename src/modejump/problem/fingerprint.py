@@ -60,7 +60,9 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
         "prior": [problem.coef_prior.to_dict(), problem.model_prior.to_dict()],
     }
     if isinstance(problem, FeatureProblem):
+        fixed = [[name, columns.shape[1]] for name, columns in problem.always_in.items()]
         parts["space"] = [list(problem.names), stored_language(problem.language), problem.intercept]
+        parts["space"] += [fixed] if fixed else []
         data = _feature_digest(problem)
     else:
         prior = problem.data.prior
@@ -141,4 +143,5 @@ def _feature_digest(problem: FeatureProblem) -> str:
     # Squares of roots of whole numbers are whole but for rounding.
     weight = np.where(np.abs(weight - whole) < 1e-9 * np.maximum(whole, 1.0), whole, weight)
     known = [] if problem.offset is None else [problem.offset]
-    return Digest.of(np.vstack([problem.x, problem.y, *known]), weight).text
+    fixed = [columns.T for columns in problem.always_in.values()]
+    return Digest.of(np.vstack([problem.x, *fixed, problem.y, *known]), weight).text

@@ -113,8 +113,8 @@ def _with_addresses(problem: Any) -> Any:
         rows: Any = problem.base_model
         p = len(problem.names)
         table = Table(
-            problem.names, (), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T, np.eye(p), p,
-            UniformPrior().compile(p), fits_constants=problem.language.fits_constants,
+            problem.names, tuple(problem.always_in), np.arange(p + 1), problem.y, rows.weight, rows.base.T, problem.x.T,
+            np.eye(p), p, UniformPrior().compile(p), fits_constants=problem.language.fits_constants,
         )  # fmt: skip
         bound, made = family.connect(table)
         rows = rows._replace(address=made.address, report=made.report)

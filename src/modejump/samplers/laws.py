@@ -82,10 +82,16 @@ def leading(collected: Collected, rows: int, drawn: Drawn | None = None) -> list
 
 
 def same_laws(
-    features: Sequence[Expression], columns: np.ndarray, intercept: bool = True
+    features: Sequence[Expression], columns: np.ndarray, intercept: bool = True, fixed: Sequence[np.ndarray] = ()
 ) -> dict[Expression, Expression]:
-    """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept."""
+    """For each feature the simplest one with the same column up to sign and scale, and level beside an intercept.
+
+    Columns that are ``fixed`` in every model are a level, too.
+    """
     z = columns - columns.mean(axis=0) if intercept else columns
+    if fixed:
+        base = np.linalg.qr(np.hstack([np.ones((len(columns), int(intercept))), *fixed]))[0]
+        z = z - base @ (base.T @ z)
     z = z / np.linalg.norm(z, axis=0)
     return same_by_products(features, z.T @ z)
 
@@ -113,7 +119,7 @@ def laws_of(
     if not features:
         return np.empty((len(problem.y), 0)), {}
     columns = np.column_stack([problem.language.column(f, problem.table, constants) for f in features])
-    return columns, same_laws(features, columns, problem.intercept)
+    return columns, same_laws(features, columns, problem.intercept, list(problem.always_in.values()))
 
 
 def laws_from(
@@ -153,17 +159,8 @@ def laws_from(
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
         visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
     place = {f: i for i, f in enumerate(features)}
-    selection = Problem.build(
-        columns[:, [place[law] for law in laws]],
-        problem.y,
-        terms={law.text: [i] for i, law in enumerate(laws)},
-        weights=problem.weights,
-        coef_prior=problem.coef_prior,
-        model_prior=WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.size),
-        intercept=problem.intercept,
-        family=problem.family,
-        offset=problem.offset,
-    )
+    prior = WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.size)
+    selection = problem.selection(laws, columns[:, [place[law] for law in laws]], prior)
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
     found = Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled)
