@@ -133,6 +133,12 @@ def test_new_rows_are_read_by_name_from_frames_and_by_position_from_arrays() -> 
         coding.apply(g[:, :-1])
 
 
+def test_progress_ends_with_all_columns() -> None:
+    told: list[tuple[float, float]] = []
+    learn_genotypes(genotypes(10), report=lambda done, total, note: told.append((done, total)))
+    assert told[-1] == (40, 40) and told == sorted(told)
+
+
 def test_an_unknown_treatment_is_refused() -> None:
     with pytest.raises(InputError, match="missing must be 'refuse' or 'mode'; got 'mean'"):
         learn_genotypes(genotypes(9), missing="mean")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError, warn_user
+from modejump.core.progress import Report
 from modejump.data.bits import BitColumns, ColumnBlocks, first_entry, open_columns, pack_block
 
 # How bed-reader writes a missing genotype into whole numbers.
@@ -85,7 +86,9 @@ class GenotypeCoding:
         return ColumnBlocks(self.columns, blocks.rows, read)
 
 
-def learn_genotypes(table: Any, missing: str = "refuse") -> tuple[GenotypeCoding, BitColumns]:
+def learn_genotypes(
+    table: Any, missing: str = "refuse", report: Report | None = None
+) -> tuple[GenotypeCoding, BitColumns]:
     """Code genotypes 0, 1, 2 as binary markers: ``name_d`` is 1 for genotypes 1 and 2, ``name_r`` for genotype 2.
 
     Markers that are constant are dropped, with a warning. Where no row has genotype 1 the two markers of a column are
@@ -99,6 +102,8 @@ def learn_genotypes(table: Any, missing: str = "refuse") -> tuple[GenotypeCoding
         What to do about missing genotypes: refuse them, or replace each by the most frequent genotype of its column.
         Replacing draws estimates towards no effect, the more so the more is missing; impute by haplotypes beforehand
         where more than a few percent are.
+    report : callable, optional
+        Called with the columns read, all columns, and a note.
 
     Returns
     -------
@@ -124,6 +129,8 @@ def learn_genotypes(table: Any, missing: str = "refuse") -> tuple[GenotypeCoding
         kept[some] = ~constant[some]
         kept[some, 1] &= one > 0
         parts.append(_marker_words(block)[kept[some]])
+        if report is not None:
+            report(some.stop, len(blocks), "reading genotypes")
     coding = GenotypeCoding(tuple(blocks.names), kept, mode, missing)
     _tell_constant(coding, constant)
     return coding, BitColumns(np.concatenate(parts), blocks.rows)
@@ -148,8 +155,8 @@ def _checked(blocks: ColumnBlocks, missing: str) -> Iterator[tuple[int, np.ndarr
         yield start, np.where(gone, -1, block).astype(np.int8)
     if count and missing == "refuse":
         raise InputError(
-            f"{count} of {blocks.rows * len(blocks)} genotypes are missing, the first in {where}; impute them first, or "
-            "choose missing='mode' to replace each by the most frequent genotype of its column."
+            f"{count} of {blocks.rows * len(blocks)} genotypes are missing, the first in {where}; impute them first, "
+            "or choose missing='mode' to replace each by the most frequent genotype of its column."
         )
 
 
