@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
-from modejump.features.logic.columns import pack
 from modejump.features.logic.expression import LogicFeature, joined, negated
 from modejump.features.logic.functions import MOST_LEAVES, canonical, cofactor, full, functions_of, permuted
 from modejump.features.logic.language import Logic
@@ -180,20 +179,16 @@ def test_compiled_crossover_is_the_plain_one() -> None:
             assert work.feature(found) is expected
 
 
-def test_bits_are_packed_row_by_row() -> None:
-    x = (np.random.default_rng(3).random((3, 130)) < 0.5).astype(float)
-    words = pack(x)
-    assert words.shape == (3, 3)
-    for r in range(130):
-        assert (((words[:, r // 64] >> np.uint64(r % 64)) & np.uint64(1)) == x[:, r]).all()
-
-
 def test_the_prior_counts_trees() -> None:
     weights = np.exp(-LogicPrior().log_weights(100.0, 4, 50))
     assert weights[1:] == pytest.approx([50, 1225 * 4, 19600 * 16, 230300 * 64])
     assert LogicPrior(1000).log_weights(100.0, 2, 50)[1] == pytest.approx(-np.log(1000))
-    with pytest.raises(InputError, match="5 leaves, but there are only 4"):
-        LogicPrior().log_weights(100.0, 5, 4)
+
+
+def test_more_leaves_than_covariates_are_refused_where_they_are_asked_for() -> None:
+    assert Logic(NAMES[:3], LogicSpace()).limits.leaves == 3
+    with pytest.raises(InputError, match="5 leaves, but there are only 3"):
+        Logic(NAMES[:3], LogicSpace(leaves=5))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 
+from modejump.core.bits import and_count, pack_block
 from modejump.core.compilation import entry, kernel
 from modejump.core.errors import InputError
 from modejump.data.coding import is_frame, open_frame
@@ -108,14 +107,6 @@ class BitColumns:
         return bit_sums(self.words, np.ascontiguousarray(v, np.float64))
 
 
-def pack_block(ones: np.ndarray) -> np.ndarray:
-    """Words of the columns of a boolean matrix."""
-    n, m = ones.shape
-    octets = np.zeros((m, 8 * -(-n // 64)), np.uint8)
-    octets[:, : -(-n // 8)] = np.packbits(np.ascontiguousarray(ones.T), axis=1, bitorder="little")
-    return octets.view("<u8").astype(np.uint64, copy=False)
-
-
 def first_entry(marked: np.ndarray) -> tuple[int, int]:
     """Row and column of the first marked entry of a matrix, by columns."""
     j = int(np.argmax(marked.any(axis=0)))
@@ -123,21 +114,6 @@ def first_entry(marked: np.ndarray) -> tuple[int, int]:
 
 
 # --- compiled -----------------------------------------------------------------------------------------------------
-
-
-@intrinsic
-def popcount(context, word):
-    """Number of set bits of a word; one instruction on most processors."""
-    return types.int64(types.uint64), lambda context, builder, signature, given: builder.ctpop(given[0])
-
-
-@kernel
-def and_count(words, i, others, j):
-    """Product of two columns: how many rows are one in both."""
-    count = 0
-    for w in range(words.shape[1]):
-        count += popcount(words[i, w] & others[j, w])
-    return count
 
 
 @entry
@@ -215,6 +191,17 @@ class ColumnBlocks:
     def __len__(self) -> int:
         return len(self.names)
 
+    def some(self, columns: np.ndarray) -> ColumnBlocks:
+        """Some of the columns, given in ascending order."""
+        if len(columns) == len(self):
+            return self
+
+        def read(start: int, stop: int) -> np.ndarray:
+            wanted = columns[start:stop]
+            return self.read(int(wanted[0]), int(wanted[-1]) + 1)[:, wanted - wanted[0]]
+
+        return ColumnBlocks([self.names[j] for j in columns], self.rows, read)
+
     def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
         """All columns in blocks, each with the number of its first column."""
         step = max(8, _CHUNK_BYTES // (8 * max(self.rows, 1)))
@@ -228,8 +215,10 @@ def open_columns(table: Any) -> ColumnBlocks:
     Parameters
     ----------
     table : data frame, array of shape (rows, columns), or object with ``names``, ``rows`` and ``genotypes``
-        The table. Columns of an array are called x1, x2, and so on.
+        The table, or one that is open already. Columns of an array are called x1, x2, and so on.
     """
+    if isinstance(table, ColumnBlocks):
+        return table
     if hasattr(table, "genotypes"):
         return ColumnBlocks(table.names, table.rows, table.genotypes)
     if is_frame(table):

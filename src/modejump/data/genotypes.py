@@ -15,7 +15,8 @@ from modejump.data.bits import BitColumns, ColumnBlocks, first_entry, open_colum
 # How bed-reader writes a missing genotype into whole numbers.
 MISSING = -127
 TREATMENTS = ("refuse", "mode")
-_SUFFIXES = ("_d", "_r")
+# What is added to the name of a column of genotypes for its dominant and its recessive marker.
+SUFFIXES = ("_d", "_r")
 # Names that a message lists.
 _LISTED = 5
 
@@ -44,7 +45,7 @@ class GenotypeCoding:
     @property
     def names(self) -> list[str]:
         """Names of the markers: that of the genotypes with ``_d`` (dominant) or ``_r`` (recessive)."""
-        return [self.columns[j] + _SUFFIXES[r] for j, r in zip(*np.nonzero(self.kept))]
+        return [self.columns[j] + SUFFIXES[r] for j, r in zip(*np.nonzero(self.kept))]
 
     @property
     def source(self) -> np.ndarray:
@@ -172,7 +173,7 @@ def _marker_words(block: np.ndarray) -> np.ndarray:
 
 def _tell_constant(coding: GenotypeCoding, constant: np.ndarray) -> None:
     """Warn of markers that are dropped; refuse a table that leaves none."""
-    names = [coding.columns[j] + _SUFFIXES[r] for j, r in zip(*np.nonzero(constant))]
+    names = [coding.columns[j] + SUFFIXES[r] for j, r in zip(*np.nonzero(constant))]
     if not coding.kept.any():
         raise InputError(f"every marker is constant ({names[0]!r} is the first), so there is nothing to select.")
     if names:

@@ -11,6 +11,7 @@ import numpy as np
 
 from modejump.data.coding import TableSpec, learn_table
 from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.markers import MarkerSpec
 from modejump.data.response import check_varies, name_of, read_labels, read_offset, read_response, read_weights
 from modejump.data.rows import in_rows, merge_rows
 
@@ -21,7 +22,7 @@ class Table:
 
     Attributes
     ----------
-    spec : TableSpec or FormulaSpec
+    spec : TableSpec, FormulaSpec or MarkerSpec
         How tables become columns.
     design : ndarray of shape (n, columns)
         The columns.
@@ -35,7 +36,7 @@ class Table:
         The two labels.
     """
 
-    spec: TableSpec | FormulaSpec
+    spec: TableSpec | FormulaSpec | MarkerSpec
     design: np.ndarray
     response: np.ndarray
     weights: np.ndarray | None
@@ -88,7 +89,7 @@ def read_table(
         Named in the messages of scikit-learn's checks.
     """
     spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
-    return _read_rows(spec, design, y, sample_weight, offset, labels)
+    return read_rows(spec, design, y, sample_weight, offset, labels)
 
 
 def read_formula(
@@ -116,12 +117,18 @@ def read_formula(
         Whether any Python may stand in the formula.
     """
     spec, design, y = learn_formula(formula, data, labels, python)
-    return _read_rows(spec, design, y, sample_weight, offset, labels)
+    return read_rows(spec, design, y, sample_weight, offset, labels)
 
 
-def _read_rows(
-    spec: TableSpec | FormulaSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool
+def read_rows(
+    spec: TableSpec | FormulaSpec | MarkerSpec,
+    design: np.ndarray,
+    y: Any,
+    sample_weight: Any,
+    offset: Any,
+    labels: bool,
 ) -> Table:
+    """A table from its columns, as numbers, and what ``fit`` was given beside them."""
     rows, classes = len(design), None
     weights, known = read_weights(sample_weight, rows), read_offset(offset, rows)
     if labels:

@@ -39,13 +39,8 @@ class LogicPrior(FeaturePrior):
     def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
         """Log weight by the number of leaves: -log N(s)."""
         m = covariates if self.covariates is None else self.covariates
-        if most_complexity > m:
-            raise InputError(
-                f"features may have {most_complexity} leaves, but there are only {m} binary covariates; give a space "
-                f"of fewer leaves, such as LogicSpace(leaves={m})."
-            )
         made = np.zeros(most_complexity + 1)
-        for s in range(1, most_complexity + 1):
+        for s in range(1, min(most_complexity, m) + 1):
             choices = math.lgamma(m + 1.0) - math.lgamma(s + 1.0) - math.lgamma(m - s + 1.0)
             made[s] = -choices - (2 * s - 2) * math.log(2.0)
         return made

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.core.bits import pack_block
 from modejump.core.compilation import implements, kernel
 from modejump.core.handles import scalars_of
 from modejump.features.language import write_column
@@ -23,24 +24,10 @@ class LogicPool(NamedTuple):
     scalars: np.ndarray  # next
 
 
-def pack(x: np.ndarray) -> np.ndarray:
-    """Rows of zeros and ones as rows of words.
-
-    Examples
-    --------
-    >>> pack(np.array([[1.0, 0.0, 1.0]]))
-    array([[5]], dtype=uint64)
-    """
-    packed = np.packbits(x != 0.0, axis=1, bitorder="little")
-    whole = np.zeros((len(x), -(-x.shape[1] // 64) * 8), np.uint8)
-    whole[:, : packed.shape[1]] = packed
-    return whole.view(np.uint64)
-
-
 def new_pool(x: np.ndarray, features: int) -> LogicPool:
     """The pool of these covariates, for a table with room for so many features."""
     return LogicPool(
-        words=pack(x),
+        words=pack_block(x.T != 0.0),
         scratch=np.zeros((1, x.shape[1])),
         values=np.zeros((1, 0)),
         owner=np.full(1, -1, np.int64),

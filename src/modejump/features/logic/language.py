@@ -48,7 +48,7 @@ class Logic(Language):
     operators = OPERATORS
 
     def __init__(self, names: Sequence[str], limits: LogicSpace, weights: np.ndarray | None = None) -> None:
-        self.names, self.limits = tuple(names), limits
+        self.names, self.limits = tuple(names), limits.among(len(names))
         m = len(self.names)
         given = np.ones(m) if weights is None else np.asarray(weights, np.float64)
         self.weights = UNIFORM_SHARE / m + (1.0 - UNIFORM_SHARE) * given / given.sum()
@@ -59,27 +59,24 @@ class Logic(Language):
 
     def space(self) -> LogicRules:
         """The compiled half."""
-        known, limits, operators = functions_of(self.limits.leaves), self.limits, self.limits.operator_weights()
-        widest = min(limits.leaves, len(self.names))
-        width = MORE ** np.arange(widest)
+        known, limits, operators = functions_of(self.limits.complexity), self.limits, self.limits.operator_weights()
+        width = MORE ** np.arange(limits.complexity)
         width /= width.sum()
         chosen, cumulative = np.zeros(len(known.truth)), np.zeros(len(known.truth))
-        for k in range(1, limits.leaves + 1):
+        for k in range(1, limits.complexity + 1):
             own = slice(known.first[k], known.first[k + 1])
             weight = REPEATED ** (known.leaves[own] - k)
             chosen[own] = weight / weight.sum()
             cumulative[own] = np.cumsum(chosen[own])
         threshold, alias = alias_table(self.weights)
         best = np.argsort(-self.weights, kind="stable")[:MOST_CANDIDATES]
-        with np.errstate(divide="ignore"):
-            log_width = np.log(np.concatenate([[0.0], width, np.zeros(limits.leaves - widest)]))
         return LogicRules(
             cumulative=np.cumsum([operators[name] for name in OPERATORS]),
             edit_weight=np.array([EDIT_WEIGHTS.get(name, 0.0) for name in OPERATORS]),
             edit_gain=EDIT_GAIN,
-            max_depth=int(limits.leaves),
-            max_width=int(limits.leaves),
-            max_complexity=int(limits.leaves),
+            max_depth=int(limits.complexity),
+            max_width=int(limits.complexity),
+            max_complexity=int(limits.complexity),
             n_columns=len(self.names),
             first=known.first,
             truth=known.truth,
@@ -88,7 +85,7 @@ class Logic(Language):
             extension=known.extension,
             candidates=np.sort(best).astype(np.int64),
             width_cumulative=np.cumsum(width),
-            log_width=log_width,
+            log_width=np.concatenate([[-np.inf], np.log(width)]),
             function_cumulative=cumulative,
             log_function=np.log(chosen),
             threshold=threshold,
@@ -121,16 +118,16 @@ class Logic(Language):
 
     def are_nodes(self, kind: np.ndarray, code: np.ndarray, arity: np.ndarray) -> bool:
         """Whether entries with these kinds, codes and numbers of children can be in a table."""
-        known = functions_of(self.limits.leaves)
+        known = functions_of(self.limits.complexity)
         good = (kind == COVARIATE) & (code >= 0) & (code < len(self.names)) & (arity == 0)
-        for k in range(2, self.limits.leaves + 1):
+        for k in range(2, self.limits.complexity + 1):
             good |= (kind == LOGIC) & (arity == k) & np.isin(code, known.truth[known.first[k] : known.first[k + 1]])
         return bool(good.all())
 
     def contains(self, feature: Expression) -> bool:
         """Whether a feature is in the space."""
         inside = isinstance(feature, LogicFeature) and feature.covariates <= self._columns.keys()
-        return inside and feature.complexity <= self.limits.leaves
+        return inside and feature.complexity <= self.limits.complexity
 
     def column(
         self, feature: Expression, table: Mapping[str, np.ndarray], constants: Mapping[Expression, np.ndarray]
@@ -150,7 +147,7 @@ class Logic(Language):
         >>> [f.text for f in Logic(["a", "b"], LogicSpace(leaves=2)).enumerate()]
         ['a', 'b', 'a & b', 'a & !b', 'a | b', 'b & !a']
         """
-        most = self.limits.leaves if complexity is None else min(complexity, self.limits.leaves)
+        most = self.limits.complexity if complexity is None else min(complexity, self.limits.complexity)
         known = functions_of(most)
         found = [
             LogicFeature.of(names, int(truth))

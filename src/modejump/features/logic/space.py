@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -20,8 +21,9 @@ class LogicSpace:
 
     Parameters
     ----------
-    leaves : int
-        C, the largest number of leaves of a feature, counted in its shortest spelling; at most 5.
+    leaves : int, optional
+        C, the largest number of leaves of a feature, counted in its shortest spelling; at most 5, which is also the
+        default where there are as many covariates.
     size : int
         Q, the largest number of features in a model.
     population : int
@@ -33,7 +35,7 @@ class LogicSpace:
         one, another way to join them.
     """
 
-    leaves: int = 5
+    leaves: int | None = None
     size: int = 20
     population: int = 40
     mutation: float = 0.4
@@ -43,9 +45,11 @@ class LogicSpace:
     def __post_init__(self) -> None:
         for name in ("leaves", "size", "population"):
             value = getattr(self, name)
+            if name == "leaves" and value is None:
+                continue
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} of the logic space is {value!r}; give a whole number of at least 1.")
-        if self.leaves > MOST_LEAVES:
+        if self.leaves is not None and self.leaves > MOST_LEAVES:
             raise InputError(f"leaves of the logic space is {self.leaves}; it may be at most {MOST_LEAVES}.")
         if self.population < self.size:
             raise InputError(
@@ -65,7 +69,16 @@ class LogicSpace:
     @property
     def complexity(self) -> int:
         """The largest complexity, which is the number of leaves."""
-        return int(self.leaves)
+        return MOST_LEAVES if self.leaves is None else int(self.leaves)
+
+    def among(self, covariates: int) -> LogicSpace:
+        """The space of so many covariates, with a number of leaves."""
+        if self.leaves is not None and self.leaves > covariates:
+            raise InputError(
+                f"features may have {self.leaves} leaves, but there are only {covariates} binary covariates; give a "
+                f"space of fewer leaves, such as LogicSpace(leaves={covariates})."
+            )
+        return dataclasses.replace(self, leaves=min(self.complexity, covariates))
 
     def operator_weights(self) -> dict[str, float]:
         """Weights of all operators."""
