@@ -20,6 +20,7 @@ _HOME = {
     "scan_chunks": "modejump.data.sources",
     "scan_dask": "modejump.data.sources",
     "scan_parquet": "modejump.data.parquet",
+    "read_plink": "modejump.data.plink",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
     "Feature": "modejump.features.nonlinear.expression",
@@ -84,6 +85,7 @@ __all__ = [
     "__version__",
     "load",
     "merge",
+    "read_plink",
     "scan_chunks",
     "scan_dask",
     "scan_parquet",
@@ -94,6 +96,7 @@ __all__ = [
 if TYPE_CHECKING:
     from modejump.core.errors import InputError, ModejumpWarning
     from modejump.data.parquet import scan_parquet
+    from modejump.data.plink import read_plink
     from modejump.data.sources import scan_chunks, scan_dask
     from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor

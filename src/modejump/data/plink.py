@@ -23,7 +23,7 @@ _NO_PHENOTYPE = ("-9", "NA", "na", "NaN", "nan")
 
 @dataclass(frozen=True, eq=False)
 class PlinkGenotypes:
-    """Genotypes of PLINK's files; they are read when asked for, and estimators take them in place of a table.
+    """Genotypes of PLINK's files, which are read when asked for; `learn_genotypes` codes them as binary markers.
 
     Attributes
     ----------

@@ -65,20 +65,20 @@ def credible_sets(
 ) -> pd.DataFrame:
     """Groups of correlated covariates that stand in for each other, and the probability that at least one is in.
 
-    The data often say that one of several correlated covariates is in the model, but not which: each has a low inclusion
-    probability, and their group a high one. Sets are built one after the other.
+    The data often say that one of several correlated covariates is in the model, but not which: each has a low
+    inclusion probability, and their group a high one. Sets are built one after the other.
 
     1. The covariate of highest inclusion probability that is in no set yet leads a new group.
     2. The group takes in, one at a time, the covariate that adds most to the probability that at least one of the group
        is in. It must be in no set yet, correlated with every one of the group (absolute correlation of at least
-       ``purity``), and an alternative to them: at least twice as probable where none of the group is in as where one is.
-       So two effects side by side, each with a covariate of its own, are not one group.
+       ``purity``), and an alternative to them: at least twice as probable where none of the group is in as where one
+       is. So two effects side by side, each with a covariate of its own, are not one group.
     3. The set is the shortest beginning of the group, in this order, that has ``level`` times the probability of the
        whole. What is cut off may lead groups, or be in sets, that come later.
 
     All probabilities are sums over models, so they hold however the covariates depend on each other. Covariates with an
-    inclusion probability below 0.001 are left out. The credible sets of SuSiE have a probability of ``level`` each; here
-    a set says its own, which is low where the data doubt that there is an effect.
+    inclusion probability below 0.001 are left out. The credible sets of SuSiE have a probability of ``level`` each;
+    here a set says its own, which is low where the data doubt that there is an effect.
 
     Parameters
     ----------

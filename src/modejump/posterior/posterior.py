@@ -244,8 +244,8 @@ class Posterior:
     def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
         """The terms to report at a Bayesian false discovery rate.
 
-        It is the largest set of terms that are expected to be false at a rate of at most ``fdr``: given the data and the
-        priors, the expected share of false ones among the terms reported is the mean of ``1 - probability`` over them.
+        It is the largest set whose expected share of false terms, given the data and the priors, is at most ``fdr``;
+        that share is the mean of ``1 - probability`` over the set.
 
         Parameters
         ----------
@@ -264,8 +264,9 @@ class Posterior:
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, with the probability that at least one of them is in the model.
 
-        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed. Correlations are those of the
-        columns given the terms that are always in; between terms of several columns, the largest one.
+        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held.
+        Correlations are those of the columns given the terms that are always in; between terms of several columns, the
+        largest one.
 
         Parameters
         ----------
