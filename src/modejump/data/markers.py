@@ -72,8 +72,13 @@ class MarkerSpec:
 
     @property
     def terms(self) -> dict[str, list[int]]:
-        """Columns of the design by name: markers first, then those always in."""
-        return {name: [j] for j, name in enumerate([*self.names, *self.fixed])}
+        """Columns of the design by name."""
+        return {name: [j] for j, name in enumerate(self.design_names)}
+
+    @property
+    def design_names(self) -> list[str]:
+        """Names of the columns of the design: markers first, then those always in."""
+        return [*self.names, *self.fixed]
 
     @property
     def intercept(self) -> bool:
@@ -104,7 +109,7 @@ class MarkerSpec:
             design[:, j] = self._marker(blocks.read(place[name], place[name] + 1)[:, 0], name, marker)
         for j, name in enumerate(self.fixed, len(self.markers)):
             design[:, j] = blocks.read(place[name], place[name] + 1)[:, 0]
-        refuse_not_finite(design, [*self.names, *self.fixed])
+        refuse_not_finite(design, self.design_names)
         return design
 
     def _marker(self, values: np.ndarray, name: str, marker: Marker) -> np.ndarray:
@@ -138,7 +143,7 @@ class MarkerSpec:
         """Inverse of :meth:`to_dict`."""
         return cls(
             tuple(stored["columns"]),
-            tuple(Marker(str(name), int(column), int(least), int(usual)) for name, column, least, usual in stored["markers"]),
+            tuple(Marker(str(name), *map(int, numbers)) for name, *numbers in stored["markers"]),
             tuple(stored["fixed"]),
             str(stored["coding"]),
             str(stored["missing"]),
@@ -218,7 +223,7 @@ def _read_markers(
     bits = BitColumns.pack(blocks)
     counts = bits.counts()
     varies = (counts > 0) & (counts < bits.n)
-    constant = [blocks.names[j] for j in np.flatnonzero(~varies)]
+    constant = [blocks.names[j] for j in np.flatnonzero(~varies).tolist()]
     if not varies.any():
         raise InputError(f"every binary covariate is constant ({constant[0]!r} is the first); check the columns.")
     if constant:
@@ -228,5 +233,5 @@ def _read_markers(
         warn_user(f"{several} {', '.join(map(repr, constant[:_LISTED]))}{more} {verb} ignored.")
     kept = np.flatnonzero(varies)
     usual = (2 * counts > bits.n).astype(int)
-    made = [Marker(blocks.names[j], int(column[j]), 1, int(usual[j])) for j in kept]
+    made = [Marker(blocks.names[j], int(column[j]), 1, int(usual[j])) for j in kept.tolist()]
     return tuple(made), BitColumns(bits.words[kept], bits.n)

@@ -254,9 +254,7 @@ class PosteriorEstimator(BaseEstimator):
         DataFrame
             One row for each term of the set, highest ``probability`` first; ``fdr`` is the rate of those up to it.
         """
-        from modejump.posterior.discoveries import discoveries
-
-        return discoveries(self.inclusion_["probability"], fdr)
+        return self._fitted.discoveries(fdr)
 
     def best_model(self) -> tuple[str, ...]:
         """Terms of the model of highest posterior probability; those always in are left out."""

@@ -57,7 +57,7 @@ table_ : MarkerSpec
 class LogicSearch(LawSearch):
     """Search among logic features, whatever the family of the response."""
 
-    table_: MarkerSpec  # type: ignore[assignment]
+    table_: MarkerSpec
 
     def __init__(
         self,
@@ -100,9 +100,10 @@ class LogicSearch(LawSearch):
         assert options.markers is not None
         options.family.check_rows(None, offset)
         if is_source(X):
-            raise InputError("logic regression needs the rows in memory, and these are read in chunks; read them first.")
+            raise InputError("logic regression needs its rows in memory; read those of the source first.")
+        coding, missing = options.markers.coding, options.markers.missing
         with reporter(self.progress) as report:
-            spec, markers, fixed = learn_markers(X, self.always_in, options.markers.coding, options.markers.missing, report)
+            spec, markers, fixed = learn_markers(X, self.always_in, coding, missing, report)
         if hasattr(X, "genotypes"):
             self._learn_names(list(X.names))
         else:
@@ -130,26 +131,20 @@ class LogicSearch(LawSearch):
         return columns, design[:, len(names) :]
 
     def marker_inclusion(self) -> pd.Series:
-        """Probability of each binary covariate to be in some feature of the model, highest first.
+        """Probability of each binary covariate to be in some feature of the model, highest first."""
+        from modejump.posterior.credible_sets import covariate_inclusion
 
-        It is the sum over the features that the covariate is a leaf of, at most 1: features that share one are rarely
-        in the same model.
-        """
-        found = self._fitted.inclusion["probability"]
-        total: dict[str, float] = {}
-        for feature in self.laws_.features:
-            for name in feature.covariates:
-                total[name] = total.get(name, 0.0) + float(found.get(feature.text, 0.0))
-        return pd.Series(total, name="probability", dtype=float).clip(upper=1.0).sort_values(ascending=False, kind="stable")
+        return covariate_inclusion(self._fitted).sort_values(ascending=False, kind="stable")
 
 
 @documented(_OWN)
 class LogicRegressor(PosteriorRegressor, LogicSearch):
-    """Bayesian logic regression: linear regression on boolean functions of binary covariates that are found in the data.
+    """Bayesian logic regression: linear regression on boolean functions of binary covariates found in the data.
 
-    A feature is a function such as ``X1 & (X3 | !X27)``, however it is spelled; it and its complement are one. Chains of
-    populations search for good models; what they find becomes a library, and reversible chains (RGMJMCMC) sample models
-    of its features and of fresh ones, so that the share of steps with a feature estimates its posterior probability.
+    A feature is a function such as ``X1 & (X3 | !X27)``, however it is spelled; it and its complement are one. Chains
+    of populations search for good models; what they find becomes a library, and reversible chains (RGMJMCMC) sample
+    models of its features and of fresh ones, so that the share of steps with a feature estimates its posterior
+    probability.
 
     {parameters}
 

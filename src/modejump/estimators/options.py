@@ -232,7 +232,7 @@ def _read_algorithm(algorithm: Any, known: Sequence[str]) -> str:
         return str(algorithm)
     if algorithm in SEARCH:
         raise InputError(
-            f"algorithm {algorithm!r} searches among features; use BGNLMRegressor or LogicRegressor, or the classifiers."
+            f"algorithm {algorithm!r} searches among features; use BGNLMRegressor or LogicRegressor, or a classifier."
         )
     if algorithm in SELECTION:
         raise InputError(
