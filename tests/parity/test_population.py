@@ -276,7 +276,7 @@ def test_a_renewed_table_keeps_count_best_and_results(monkeypatch: pytest.Monkey
         table = chain.table
         met |= {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
     chain.collect()
-    assert tables > 3
+    assert tables >= 3
     assert chain.arrays.archive.scalars["distinct"] == len(met)
     best = max(met.values())
     assert abs(chain.arrays.archive.scalars["best"] - best) < 1e-9
