@@ -61,7 +61,8 @@ SAMPLERS: dict[str, Callable[..., Any]] = {
         mjmcmc, logistic(6), budget=Budget(steps=60_000), chains=2, settings=Sampler(surrogate=True)
     ),
     "gmjmcmc": partial(gmjmcmc, FEATURES, budget=Budget(steps=9_000), chains=5),
-    "rgmjmcmc": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=6_000, steps=40_000), chains=3),
+    # Sampling in four pieces: a run that dies after three states at most dies in it.
+    "rgmjmcmc": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=6_000, steps=100_000), chains=3),
     "rgmjmcmc to a precision": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=300, mcse=1e-3, cap=80_000), chains=2),
     "rgmjmcmc to distinct models": partial(
         rgmjmcmc, FEATURES, budget=Budget(warmup=300, steps=9_000), chains=2, distinct=900
