@@ -13,6 +13,7 @@ from modejump.data.coding import TableSpec, learn_table
 from modejump.data.formulas import FormulaSpec, learn_formula
 from modejump.data.response import check_varies, name_of, read_labels, read_offset, read_response, read_weights
 from modejump.data.rows import in_rows, merge_rows
+from modejump.data.wide_table import WideSpec, read_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,7 @@ class Table:
 
     Attributes
     ----------
-    spec : TableSpec or FormulaSpec
+    spec : TableSpec, FormulaSpec or WideSpec
         How tables become columns.
     design : ndarray of shape (n, columns)
         The columns.
@@ -35,7 +36,7 @@ class Table:
         The two labels.
     """
 
-    spec: TableSpec | FormulaSpec
+    spec: TableSpec | FormulaSpec | WideSpec
     design: np.ndarray
     response: np.ndarray
     weights: np.ndarray | None
@@ -88,7 +89,26 @@ def read_table(
         Named in the messages of scikit-learn's checks.
     """
     spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
-    return _read_rows(spec, design, y, sample_weight, offset, labels)
+    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
+    return _read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
+
+
+def read_wide_table(X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False) -> Table:
+    """Read what ``fit`` was given, where X has very many columns: they stay as they are.
+
+    Parameters
+    ----------
+    X : data frame or array of shape (n, columns)
+        The covariates, all of them numbers.
+    y : array of shape (n,)
+        The response.
+    sample_weight, offset : array of shape (n,), optional
+        Case weights, and the known part of the linear predictor.
+    labels : bool
+        Whether the response is one of two classes.
+    """
+    design, names = read_columns(X)
+    return _read_rows(WideSpec(names), design, y, sample_weight, offset, labels)
 
 
 def read_formula(
@@ -116,11 +136,11 @@ def read_formula(
         Whether any Python may stand in the formula.
     """
     spec, design, y = learn_formula(formula, data, labels, python)
-    return _read_rows(spec, design, y, sample_weight, offset, labels)
+    return _read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
 
 
 def _read_rows(
-    spec: TableSpec | FormulaSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool
+    spec: TableSpec | FormulaSpec | WideSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool
 ) -> Table:
     rows, classes = len(design), None
     weights, known = read_weights(sample_weight, rows), read_offset(offset, rows)
@@ -132,5 +152,4 @@ def _read_rows(
         if known is None or np.ptp(known) == 0.0:
             check_varies(response, weights)
     name = None if offset is None else name_of(offset, "offset")
-    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
-    return Table(spec, in_rows(design), response, weights, known, name_of(y, "y"), name, classes)
+    return Table(spec, design, response, weights, known, name_of(y, "y"), name, classes)

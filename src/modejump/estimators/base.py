@@ -22,6 +22,7 @@ from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Table, read_table
+from modejump.data.wide_table import WideSpec
 from modejump.estimators import equations
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, count_workers, read_always_in
@@ -60,7 +61,7 @@ class PosteriorEstimator(BaseEstimator):
     sampler: Any
     always_in: Sequence[str | int] = ()
     posterior_: Posterior
-    table_: TableSpec | FormulaSpec
+    table_: TableSpec | FormulaSpec | WideSpec
     seed_: int
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
@@ -121,6 +122,7 @@ class PosteriorEstimator(BaseEstimator):
         """Rows whose response the family can have, equal ones merged."""
         if table.classes is None:
             options.family.check(table.used)
+        assert not isinstance(table.spec, WideSpec)
         options = self._with_terms(table.spec, options)
         return (table if options.family.custom else table.merged()), options
 
@@ -177,7 +179,7 @@ class PosteriorEstimator(BaseEstimator):
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         self.problem_.family.check_rows(None, offset)
-        checked, frame = isinstance(self.table_, TableSpec), is_frame(X)
+        checked, frame = not isinstance(self.table_, FormulaSpec), is_frame(X)
         if checked and frame:
             check_names(self, X, reset=False)
         design = self.table_.apply(X)

@@ -14,6 +14,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
+from modejump.data.wide_table import WideSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
@@ -25,7 +26,11 @@ from modejump.runtime.files import JOB, MODEL
 ESTIMATORS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier, BGNLMRegressor, BGNLMClassifier)
 }
-_SPECS: dict[str, type[TableSpec] | type[FormulaSpec]] = {"table": TableSpec, "formula": FormulaSpec}
+_SPECS: dict[str, type[TableSpec] | type[FormulaSpec] | type[WideSpec]] = {
+    "table": TableSpec,
+    "formula": FormulaSpec,
+    "wide": WideSpec,
+}
 
 
 def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from modejump.core.errors import InputError, warn_user
 from modejump.core.threads import ThreadPool
-from modejump.data.rows import as_if_writable
+from modejump.data.names import Names, names_of
+from modejump.data.rows import as_if_writable, one_blas_thread
 from modejump.features.covariates.language import Covariates, Limits
-from modejump.features.covariates.names import Names, names_of
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.columns import Conjugate
 from modejump.likelihoods.family import Table
@@ -152,6 +151,7 @@ def wide_problem(
     columns, base_rss, _ = project_base(np.zeros((len(y), 0)), y, w, base, linear=family.conjugate)
     basis = np.ascontiguousarray(np.linalg.qr(base * root[:, None])[0].T)
     lengths = _lengths(lines, root, basis, listed, pool or ThreadPool())
+    _tell_dead(lengths, listed, fixed)
     coefficients, n = resolve_coef_prior(coef_prior), float(w.sum())
     family.check_prior(coefficients)
     none = Table(
@@ -191,7 +191,7 @@ def _lines(x: np.ndarray) -> np.ndarray:
 
 
 def _lengths(x: np.ndarray, root: np.ndarray, basis: np.ndarray, names: Names, pool: ThreadPool) -> np.ndarray:
-    """Lengths of the weighted columns without the base; NaN is refused, and what cannot be in a model is named."""
+    """Lengths of the weighted columns without the base; NaN is refused."""
 
     def measure(some: slice) -> np.ndarray:
         block = np.asarray(x[some], dtype=np.float64)
@@ -211,15 +211,19 @@ def _lengths(x: np.ndarray, root: np.ndarray, basis: np.ndarray, names: Names, p
         length = np.linalg.norm(block, axis=1)
         return np.where(length > BASE_TOLERANCE * total, length, 0.0)
 
-    with threadpool_limits(1, user_api="blas"):
-        lengths = np.concatenate(pool.map(measure, _blocks(*x.shape)))
+    with one_blas_thread():
+        return np.concatenate(pool.map(measure, _blocks(*x.shape)))
+
+
+def _tell_dead(lengths: np.ndarray, names: Names, fixed: Mapping[str, np.ndarray]) -> None:
+    """Name columns that no model can have, besides those that are always in."""
     dead = np.flatnonzero(lengths == 0.0)
     if len(dead) == len(lengths):
         raise InputError("every column is constant, so there is nothing to select; check the columns.")
+    dead = np.array([j for j in dead if names[int(j)] not in fixed], np.int64) if fixed else dead
     if len(dead):
         some = ", ".join(repr(names[int(j)]) for j in dead[:5]) + (", ..." if len(dead) > 5 else "")
         warn_user(
             f"{len(dead)} of {len(lengths)} columns are constant, or linear combinations of what is always in, and are "
             f"ignored: {some}."
         )
-    return lengths

@@ -16,7 +16,7 @@ from modejump.features.covariates.language import Screened
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
-from modejump.runtime.snapshots import Reader, Snapshot, flatten, part_of, under
+from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
@@ -131,6 +131,7 @@ class Driver:
         self.counted_from: int | None = None
 
     def run(self) -> Result:
+        """From the beginning, or from a checkpoint, to the result."""
         with self.context.compiling():
             self.compile_run(self.problem, self.settings)
         if len(self.seeds) < len(self.search_seeds):
@@ -209,7 +210,7 @@ class Driver:
             "importance": first.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
-        flat |= {} if self.screened is None else under("screened", flatten(self.screened))
+        flat |= self._own_arrays()
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
         self.checkpoint.save(state | {"warmup_steps": self.warmup_steps}, flat)
@@ -223,7 +224,7 @@ class Driver:
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
         features = read_features(reader, "library", self.problem.language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
-        self._read_screened(reader)
+        self._read_own_arrays(reader)
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
             chain.restore(part_of(checkpoint.arrays, f"chain-{i}"))
@@ -240,8 +241,12 @@ class Driver:
         """Chains of the search, of which a checkpoint has counts."""
         return len(self.search_seeds) if self.settings.library else 0
 
-    def _read_screened(self, reader: Reader) -> None:
-        """Take over how features are drawn, where warm-up found that out."""
+    def _own_arrays(self) -> Snapshot:
+        """What else warm-up knows, for a checkpoint."""
+        return {}
+
+    def _read_own_arrays(self, reader: Reader) -> None:
+        """Take it over from a checkpoint."""
 
     def _best_model(self) -> str:
         """The best model so far, in words."""

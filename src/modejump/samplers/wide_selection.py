@@ -16,7 +16,7 @@ from modejump.core.threads import ThreadPool
 from modejump.features.covariates.language import Screened
 from modejump.problem.wide_problem import WideProblem
 from modejump.runtime.context import Context
-from modejump.runtime.snapshots import Reader
+from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.law_estimates import batch_means
 from modejump.samplers.plan import Plan
@@ -30,13 +30,15 @@ from modejump.samplers.rgmjmcmc import (
     Driver,
 )
 from modejump.samplers.settings import Sampler
-from modejump.samplers.warmup.library import Library, best_models
+from modejump.samplers.warmup.library import Library, best_first, best_models
 from modejump.samplers.warmup.screening import Model, rao_blackwell, screened, worth
 
 # Columns of a library, at most, where memory does not ask for fewer.
 MOST_COLUMNS = 256
 # Models given which all columns are scored: where each chain is, and so many of the best.
 BEST_MODELS = 2
+# Models that warm-up hands on.
+NOTED_MODELS = 5_000
 # Draws from the chains behind the estimates for all columns.
 DRAWS = 256
 # Models of this share of the largest size or more are worth a note.
@@ -80,6 +82,7 @@ class _WideDriver(Driver):
     problem: WideProblem
 
     def run(self) -> Result:
+        """The same, and estimates for all columns."""
         result = super().run()
         sizes = result.size_distribution
         near = int(np.ceil(NEAR_LIMIT * self.problem.size))
@@ -117,17 +120,23 @@ class _WideDriver(Driver):
     def _searched(self) -> int:
         return 0
 
-    def _read_screened(self, reader: Reader) -> None:
+    def _own_arrays(self) -> Snapshot:
+        assert self.screened is not None
+        return under("screened", flatten(self.screened)) | {"worth": self._worth}
+
+    def _read_own_arrays(self, reader: Reader) -> None:
         q, part = len(self.problem.names), reader.under("screened")
         listed = part.array("listed", np.int64, (None,), (0, q))
         pairs = part.array("pairs", np.int64, (None, 2), (0, q))
         self.screened = Screened(listed, part.array("weight", np.float64, (len(listed),)), pairs)
+        self._worth, self._conditional = reader.array("worth", np.float64, (q,)), True
 
     def _search(self) -> None:
         """What each column is worth alone."""
         self._tell("scores", 0.0)
         self._worth = worth(self.problem, [()], self.executor.pool)
         self._starts: list[Model] = []
+        self._conditional = False
 
     def _freeze(self) -> Library:
         """The library of the best columns, and chains that begin where they were."""
@@ -151,10 +160,14 @@ class _WideDriver(Driver):
     def _met_features_worth_a_place(self, library: Library) -> bool:
         """Whether a column outside the library is worth a place, by the scores given the chains' models."""
         self._note_models()
+        self.collected = dict(best_first(self.collected)[:NOTED_MODELS])
         self._tell("scores", SEARCH_SHARE)
         self._starts = [self._columns(chain.model()) for chain in self.chains]
         best = [self._columns(model) for model in best_models(self.collected, BEST_MODELS)]
-        self._worth = worth(self.problem, sorted({*self._starts, *best}), self.executor.pool)
+        found = worth(self.problem, sorted({*self._starts, *best}), self.executor.pool)
+        # Later rounds are nearer to the target: each counts as much as all before it, but for the scores alone.
+        self._worth = 0.5 * self._worth + 0.5 * found if self._conditional else found
+        self._conditional = True
         inside = self._columns(library.features)
         outside = np.delete(self._worth, inside)
         return bool(len(outside) and outside.max() > WORTH_A_PLACE)

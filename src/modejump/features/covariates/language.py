@@ -18,7 +18,7 @@ from modejump.core.compilation import implements
 from modejump.core.errors import InputError
 from modejump.core.handles import scalars_of
 from modejump.core.random import alias_table, below, draw_alias, uniform
-from modejump.features.covariates.names import Names, names_of, stored_names
+from modejump.data.names import Names, names_of, stored_names
 from modejump.features.expression import Expression
 from modejump.features.language import (
     Language,
@@ -204,16 +204,21 @@ class Covariates(Language):
         self.names, self.limits = names_of(names), limits
 
     def space(self) -> CovariateSpace:
+        """All columns alike, before warm-up has said more."""
         return covariate_space(len(self.names))
 
     def new_pool(
         self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
     ) -> tuple[CovariatePool, Any]:
+        """The columns as they lie in memory."""
         n = x.shape[1]
-        kinds = [x if x.dtype == kind else np.zeros((0, n), kind) for kind in (np.float64, np.float32, np.int8)]
+        double, single, small = (
+            x if x.dtype == kind else np.zeros((0, n), kind) for kind in (np.float64, np.float32, np.int8)
+        )
         # Columns lie in memory already, so that none is kept a second time.
         owner, slot = np.full(1, -1, np.int64), np.zeros(features, np.int32)
-        return CovariatePool(*kinds, np.zeros((1, n)), np.zeros((1, n)), owner, slot, scalars_of(next=0)), None
+        scratch, values = np.zeros((1, n)), np.zeros((1, n))
+        return CovariatePool(double, single, small, scratch, values, owner, slot, scalars_of(next=0)), None
 
     def at(self, column: int) -> Covariate:
         """The feature of a column, by its place."""
@@ -227,36 +232,46 @@ class Covariates(Language):
         return self.names.index(feature.text)
 
     def covariate(self, name: str) -> Covariate:
+        """The feature of a column."""
         return self.at(self.names.index(name))
 
     def parse(self, text: str) -> Covariate:
+        """The feature of a column's name; InputError where there is none."""
         if text not in self.names:
             raise InputError(f"{text!r} is not a column; the columns are {', '.join(self.names[:5])}, ...")
         return self.covariate(text)
 
     def compose(self, kind: int, code: int, children: Sequence[Expression]) -> Covariate:
+        """The feature of an entry of a table."""
         return self.at(code)
 
     def decompose(self, feature: Expression) -> tuple[int, int, Sequence[Expression]]:
+        """Kind, code and children of a feature, as a table has them."""
         return COVARIATE, self.place(feature), ()
 
     def are_nodes(self, kind: np.ndarray, code: np.ndarray, arity: np.ndarray) -> bool:
+        """Whether entries with these kinds, codes and numbers of children can be in a table."""
         return bool(((kind == COVARIATE) & (code >= 0) & (code < len(self.names)) & (arity == 0)).all())
 
     def contains(self, feature: Expression) -> bool:
+        """Whether a feature is one of the columns."""
         return feature.text in self.names
 
     def column(
         self, feature: Expression, table: Mapping[str, np.ndarray], constants: Mapping[Expression, np.ndarray]
     ) -> np.ndarray:
+        """Column of a feature, as float64."""
         return np.asarray(table[feature.text], dtype=np.float64)
 
     def enumerate(self, complexity: int | None = None) -> Iterator[Covariate]:
+        """All columns."""
         return (self.at(j) for j in range(len(self.names)))
 
     def to_dict(self) -> dict[str, Any]:
+        """The columns and the limits."""
         return {"names": stored_names(self.names), "limits": list(self.limits)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Covariates:
+        """The language of a dictionary."""
         return cls(stored["names"], Limits(*stored["limits"]))

@@ -196,7 +196,8 @@ class ReversibleChain(Workspace):
     def flip_table(self, inclusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Alias table of flips: library features by what is known of them, all places of fresh features alike.
 
-        A flip that falls on one of these takes any one that has a feature. Were the places of fresh features not alike, the kernel would depend on which came when, that is, on the past.
+        A flip that falls on one of these takes any one that has a feature. Were they not alike, the kernel would depend
+        on which came when, that is, on the past.
         """
         places, known = len(self.arrays.population.feature), len(self.library)
         weight = np.zeros(places)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from threadpoolctl import threadpool_limits
 
 from modejump.core.handles import Handle
 from modejump.core.threads import ThreadPool
+from modejump.data.rows import one_blas_thread
 from modejump.features.covariates.language import Screened
 from modejump.kernels.column_scores import score_columns
 from modejump.likelihoods.columns import fit_columns
@@ -169,7 +169,7 @@ def sweep(
         From log odds of shape (models, columns of a block) to an array whose last axis is that of the columns.
     """
     # One thread of the linear algebra for each block: sums are the same for any number of workers.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         kind: Any = _Gaussian if problem.family.conjugate else _Generalised
         given = kind.of(problem, models)
         return np.concatenate(pool.map(lambda some: summarise(given.scores(problem, some)), problem.blocks()), axis=-1)
@@ -240,9 +240,7 @@ def worth(problem: WideProblem, models: Sequence[Model], pool: ThreadPool) -> np
     return found
 
 
-def rao_blackwell(
-    problem: WideProblem, drawn: Sequence[tuple[Model, float]], pool: ThreadPool
-) -> np.ndarray:
+def rao_blackwell(problem: WideProblem, drawn: Sequence[tuple[Model, float]], pool: ThreadPool) -> np.ndarray:
     """Inclusion probability of every column, as the mean of its conditional ones given the rest of models drawn.
 
     Parameters
@@ -291,7 +289,7 @@ def _correlated(problem: WideProblem, leading: np.ndarray, pool: ThreadPool) -> 
         top = np.argpartition(-r, few - 1, axis=1)[:, :few]
         return np.take_along_axis(r, top, axis=1), top + some.start
 
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         parts = pool.map(best, problem.blocks())
     r, column = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
     order = np.argsort(-r, axis=1, kind="stable")[:, :NEIGHBOURS]

@@ -19,10 +19,10 @@ class NumberedNames(Sequence[str]):
     """
 
     def __init__(self, count: int) -> None:
-        self.count = int(count)
+        self.total = int(count)
 
     def __len__(self) -> int:
-        return self.count
+        return self.total
 
     @overload
     def __getitem__(self, at: int) -> str: ...
@@ -30,18 +30,18 @@ class NumberedNames(Sequence[str]):
     def __getitem__(self, at: slice) -> tuple[str, ...]: ...
     def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
         if isinstance(at, slice):
-            return tuple(f"x{j + 1}" for j in range(*at.indices(self.count)))
-        if not -self.count <= at < self.count:
+            return tuple(f"x{j + 1}" for j in range(*at.indices(self.total)))
+        if not -self.total <= at < self.total:
             raise IndexError(at)
-        return f"x{at % self.count + 1}"
+        return f"x{at % self.total + 1}"
 
     def index(self, name: Any, *bounds: int) -> int:
         """Place of a name; ValueError where it is none of them."""
         text = str(name)
         if text[:1] == "x" and text[1:].isascii() and text[1:].isdigit() and text[1] != "0":
-            if 1 <= (number := int(text[1:])) <= self.count:
+            if 1 <= (number := int(text[1:])) <= self.total:
                 return number - 1
-        raise ValueError(f"{name!r} is not one of x1, ..., x{self.count}")
+        raise ValueError(f"{name!r} is not one of x1, ..., x{self.total}")
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -51,10 +51,10 @@ class NumberedNames(Sequence[str]):
         return True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumberedNames) and other.count == self.count
+        return isinstance(other, NumberedNames) and other.total == self.total
 
     def __hash__(self) -> int:
-        return hash(("x", self.count))
+        return hash(("x", self.total))
 
 
 class GivenNames(Sequence[str]):
@@ -117,4 +117,4 @@ def names_of(given: Sequence[str] | int | Names) -> Names:
 
 def stored_names(names: Names) -> int | list[str]:
     """Names as JSON holds them, for `names_of`."""
-    return names.count if isinstance(names, NumberedNames) else list(names.names)
+    return names.total if isinstance(names, NumberedNames) else list(names.names)
