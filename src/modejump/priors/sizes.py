@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.priors.features import FeaturePrior
 from modejump.priors.models import BernoulliPrior, ModelPrior, WeightedPrior
+
+
+@lru_cache(maxsize=8)
+def _log_sizes(prior: ModelPrior, most: int, covariates: int) -> np.ndarray:
+    """The prior's weights of all sizes take long to compute where there are a million."""
+    log_size, _ = prior._log_parts(covariates, None)
+    return np.asarray(log_size[: most + 1] - log_size[0])
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,7 @@ class SizePrior(FeaturePrior):
 
     def log_sizes(self, most: int, covariates: int) -> np.ndarray:
         """Log prior of one model of each size, relative to the empty one."""
-        log_size, _ = self.prior._log_parts(covariates, None)
-        return np.asarray(log_size[: most + 1] - log_size[0])
+        return _log_sizes(self.prior, most, covariates).copy()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for storage."""
