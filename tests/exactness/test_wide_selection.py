@@ -26,7 +26,7 @@ from modejump.problem.problem import Problem
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.warmup.screening import rao_blackwell, worth
+from modejump.samplers.warmup.screening import log_odds, rao_blackwell, worth
 
 SCREENED = Screened(np.array([3, 5, 6]), np.array([0.2, 0.5, 0.3]), np.array([[0, 3], [0, 4], [1, 5], [3, 6], [5, 6]]))
 PRIORS = {
@@ -133,9 +133,7 @@ def test_scores_are_the_odds_of_one_more_column() -> None:
     exact = experiment().exact
     value = {frozenset(m): v for m, v in zip(exact.models, exact.log_posterior, strict=True)}
     models = [m for k in range(3) for m in combinations(range(8), k)]
-    from modejump.samplers.warmup.screening import sweep
-
-    odds = sweep(problem, models, ONE, lambda scores: scores)
+    odds = log_odds(problem, models, ONE)
     for d, model in enumerate(models):
         for j in range(8):
             expected = -np.inf if j in model else value[frozenset((*model, j))] - value[frozenset(model)]

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from modejump.core.handles import Handle
 from modejump.core.threads import ThreadPool
 from modejump.data.rows import one_blas_thread
 from modejump.features.covariates.language import Screened
 from modejump.kernels.column_scores import score_columns
 from modejump.likelihoods.columns import fit_columns
-from modejump.likelihoods.gaussian.marginal import log_marginal
+from modejump.likelihoods.gaussian.marginal import log_marginal_fast
 from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.problem.wide_problem import WideProblem
@@ -83,6 +82,18 @@ class _Gaussian(NamedTuple):
         odds[:, lengths == 0.0] = -np.inf
         return odds
 
+    def members(self, problem: WideProblem, model: int) -> np.ndarray:
+        """Log odds of each member of a model, given the others."""
+        k, base = int(self.first[model + 1] - self.first[model]), len(problem.basis)
+        inverse, resid = self.inverse[model, :k, :k], float(self.resid[model])
+        # Without a column the residual grows by its squared coefficient over its part of the inverse Gram matrix.
+        without = resid + (inverse @ self.loading[model, :k]) ** 2 / (inverse**2).sum(axis=1)
+        value = [
+            log_marginal_fast(self.prior, problem.n, base, m, s)
+            for m, s in ((k, resid), *((k - 1, s) for s in without))
+        ]
+        return value[0] - np.array(value[1:]) + _log_prior_step(problem, k)
+
 
 class _Generalised(NamedTuple):
     """The score test at the fits of some models of a generalised linear model."""
@@ -90,6 +101,7 @@ class _Generalised(NamedTuple):
     score: np.ndarray  # float64 (D, n): derivative of the log likelihood by the linear predictor of each row
     information: np.ndarray  # float64 (D, n)
     basis: list[np.ndarray]  # (columns, n): what the model has, orthonormal in the metric of the information
+    wald: list[np.ndarray]  # (k,): statistic of each member
     log_prior: np.ndarray
 
     @classmethod
@@ -97,7 +109,7 @@ class _Generalised(NamedTuple):
         fits = [_fit(problem, model) for model in models]
         return cls(
             np.array([fit[0] for fit in fits]), np.array([fit[1] for fit in fits]), [fit[2] for fit in fits],
-            _log_prior(problem, models),
+            [fit[3] for fit in fits], _log_prior(problem, models),
         )  # fmt: skip
 
     def scores(self, problem: WideProblem, some: slice) -> np.ndarray:
@@ -110,15 +122,29 @@ class _Generalised(NamedTuple):
             left[d] -= ((basis @ block) ** 2).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(left > 1e-8 * total, score**2 / left, -np.inf)
-        # The unit information prior's.
-        g = problem.n
-        odds = 0.5 * statistic * g / (1.0 + g) - 0.5 * np.log1p(g) + self.log_prior[:, None]
+        odds = _unit_information(statistic, problem.n) + self.log_prior[:, None]
         odds[:, problem.lengths[some] == 0.0] = -np.inf
         return np.asarray(odds)
 
+    def members(self, problem: WideProblem, model: int) -> np.ndarray:
+        """Log odds of each member of a model, given the others, by Wald's test."""
+        wald = self.wald[model]
+        return _unit_information(wald, problem.n) + _log_prior_step(problem, len(wald))
 
-def _fit(problem: WideProblem, model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Score and information of the rows at a model's fit, and its columns in the metric of the information."""
+
+def _unit_information(statistic: np.ndarray, n: float) -> np.ndarray:
+    """Log Bayes factor of a column from a test's statistic, under the unit information prior."""
+    return np.asarray(0.5 * statistic * n / (1.0 + n) - 0.5 * np.log1p(n))
+
+
+def _log_prior_step(problem: WideProblem, size: int) -> float:
+    """Log prior ratio of a model of this size to one of a column less."""
+    by_size = problem.log_sizes()
+    return float(by_size[size] - by_size[size - 1]) if size else 0.0
+
+
+def _fit(problem: WideProblem, model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Score and information of the rows at a model's fit, its columns in their metric, and Wald's statistics."""
     columns = np.ascontiguousarray(problem.standardised(list(model)).T)
     glm: Any = problem.glm(columns)
     work = new_glm_work(glm, max(len(model), 1))
@@ -142,8 +168,10 @@ def _fit(problem: WideProblem, model: Model) -> tuple[np.ndarray, np.ndarray, np
         score = np.nan_to_num(glm.weight * (problem.y - mean) * slope / variance)
         information = np.nan_to_num(glm.weight * slope**2 / variance)
     root = np.sqrt(information)
-    basis = np.linalg.qr((design * root).T)[0].T * root
-    return score, information, basis
+    q, r = np.linalg.qr((design * root).T)
+    k = len(model)
+    variance = (np.linalg.pinv(r)[len(design) - k :] ** 2).sum(axis=1)
+    return score, information, q.T * root, work.beta[len(design) - k : len(design)] ** 2 / variance
 
 
 def _log_prior(problem: WideProblem, models: Sequence[Model]) -> np.ndarray:
@@ -152,8 +180,15 @@ def _log_prior(problem: WideProblem, models: Sequence[Model]) -> np.ndarray:
     return np.array([by_size[len(model) + 1] - by_size[len(model)] for model in models])
 
 
+def _scorer(problem: WideProblem, models: Sequence[Model]) -> _Gaussian | _Generalised:
+    return (_Gaussian if problem.family.conjugate else _Generalised).of(problem, models)
+
+
 def sweep(
-    problem: WideProblem, models: Sequence[Model], pool: ThreadPool, summarise: Callable[[np.ndarray], np.ndarray]
+    problem: WideProblem,
+    scorer: _Gaussian | _Generalised,
+    pool: ThreadPool,
+    summarise: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """One pass over the table: log odds of every column given each model, summarised block by block.
 
@@ -161,51 +196,21 @@ def sweep(
     ----------
     problem : WideProblem
         The target.
-    models : sequence of tuples of int
-        Columns of the models.
+    scorer : object
+        What is known of the models.
     pool : ThreadPool
         Threads that share the blocks.
     summarise : callable
         From log odds of shape (models, columns of a block) to an array whose last axis is that of the columns.
     """
-    # One thread of the linear algebra for each block: sums are the same for any number of workers.
+    parts = pool.map(lambda some: summarise(scorer.scores(problem, some)), problem.blocks())
+    return np.concatenate(parts, axis=-1)
+
+
+def log_odds(problem: WideProblem, models: Sequence[Model], pool: ThreadPool) -> np.ndarray:
+    """Log odds of every column given each model: shape (models, columns)."""
     with one_blas_thread():
-        kind: Any = _Gaussian if problem.family.conjugate else _Generalised
-        given = kind.of(problem, models)
-        return np.concatenate(pool.map(lambda some: summarise(given.scores(problem, some)), problem.blocks()), axis=-1)
-
-
-def _member_odds(problem: WideProblem, model: Model, values: Callable[[Model], float]) -> np.ndarray:
-    """Log odds of each member of a model, given the others."""
-    by_size = problem.log_sizes()
-    step = by_size[len(model)] - by_size[len(model) - 1] if model else 0.0
-    own = values(model)
-    return np.array([own - values(without(model, j)) + step for j in model])
-
-
-def without(model: Model, column: int) -> Model:
-    """A model without one of its columns."""
-    return tuple(j for j in model if j != column)
-
-
-def marginal_of(problem: WideProblem) -> Callable[[Model], float]:
-    """A function that gives the log marginal likelihood of a model."""
-    prior = Handle(problem.coef_prior.compile(problem.n, problem.base_rss))
-
-    def gaussian(model: Model) -> float:
-        if not model:
-            return 0.0
-        q = np.linalg.qr(problem.standardised(list(model)))[0]
-        left = problem.response[0] - q @ (q.T @ problem.response[0])
-        return float(log_marginal(prior, problem.n, len(problem.basis), len(model), float(left @ left)))
-
-    def generalised(model: Model) -> float:
-        columns = np.ascontiguousarray(problem.standardised(list(model)).T)
-        glm = problem.glm(columns)
-        work = new_glm_work(glm, max(len(model), 1))
-        return float(fit_columns(glm, work, np.arange(len(model), dtype=np.int64), prior, problem.n))
-
-    return gaussian if problem.family.conjugate else generalised
+        return sweep(problem, _scorer(problem, models), pool, lambda scores: scores)
 
 
 def worth(problem: WideProblem, models: Sequence[Model], pool: ThreadPool) -> np.ndarray:
@@ -215,28 +220,30 @@ def worth(problem: WideProblem, models: Sequence[Model], pool: ThreadPool) -> np
     takes the place of a member, where that is larger; a member its own conditional inclusion probability. The mean over
     the models.
     """
-    value = marginal_of(problem)
-    odds = [_member_odds(problem, model, value) for model in models]
-    lines = [model for one in models for model in (one, *(without(one, j) for j in one))]
+    lines = [line for model in models for line in (model, *(tuple(j for j in model if j != i) for i in model))]
     starts = np.concatenate([[0], np.cumsum([1 + len(model) for model in models])])
+    # One thread of the linear algebra for each block: sums are the same for any number of workers.
+    with one_blas_thread():
+        scorer = _scorer(problem, lines)
+        odds = [scorer.members(problem, int(start)) for start in starts[:-1]]
 
-    def summarise(scores: np.ndarray) -> np.ndarray:
-        total = np.zeros(scores.shape[1])
-        for d, own in enumerate(odds):
-            block = scores[starts[d] : starts[d + 1]]
-            # Against the member itself, and against neither.
-            rivals = np.concatenate([[0.0], np.logaddexp(0.0, own)])
-            total += expit((block - rivals[:, None]).max(axis=0))
-        return total / len(odds)
+        def summarise(scores: np.ndarray) -> np.ndarray:
+            total = np.zeros(scores.shape[1])
+            for d, own in enumerate(odds):
+                block = scores[starts[d] : starts[d + 1]]
+                # Against nothing, and against the member whose place it would take.
+                rivals = np.concatenate([[0.0], np.logaddexp(0.0, own)])
+                total += expit((block - rivals[:, None]).max(axis=0))
+            return total / len(odds)
 
-    found = sweep(problem, lines, pool, summarise)
+        found = sweep(problem, scorer, pool, summarise)
     inside: dict[int, float] = {}
     for model, own in zip(models, odds, strict=True):
         for j, share in zip(model, expit(own), strict=True):
             inside[j] = inside.get(j, 0.0) + float(share) / len(models)
     for j, share in inside.items():
-        # A member's column is scored as one that takes its own place: half of the truth.
-        found[j] = max(share, min(found[j], 1.0))
+        # A member is scored as a column that takes its own place, which is worth less.
+        found[j] = max(share, found[j])
     return found
 
 
@@ -252,13 +259,12 @@ def rao_blackwell(problem: WideProblem, drawn: Sequence[tuple[Model, float]], po
     pool : ThreadPool
         Threads that share the work.
     """
-    models = [model for model, _ in drawn]
     weight = np.array([w for _, w in drawn])
-    found = sweep(problem, models, pool, lambda scores: weight @ expit(scores))
-    value = marginal_of(problem)
-    for model, w in drawn:
-        for j, odds in zip(model, _member_odds(problem, model, value), strict=True):
-            found[j] += w * float(expit(odds))
+    with one_blas_thread():
+        scorer = _scorer(problem, [model for model, _ in drawn])
+        found = sweep(problem, scorer, pool, lambda scores: weight @ expit(scores))
+        for d, (model, w) in enumerate(drawn):
+            found[list(model)] += w * expit(scorer.members(problem, d))
     return found
 
 
