@@ -257,7 +257,7 @@ def test_a_small_table_of_edits_does_not_change_the_law(monkeypatch: pytest.Monk
         monkeypatch.setattr(reversible, "LISTED_EDITS", room)
         chain = started(experiment, 8400 + room, SETTINGS, batch)
         assert len(chain.arrays.fresh.q.listed) < roomy
-        assert chain.arrays.fresh.q.share == (0.0 if room == 0 else SETTINGS.edits)
+        assert chain.arrays.fresh.q.share == (0.0 if room == 0 else chain.language.edit_share)
         counts = batch_counts(experiment, chain, batches)
         likely = np.flatnonzero(experiment.exact.probability > 0.001)
         distance = in_mcse(counts[:, likely] / batch, experiment.exact.probability[likely])

@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from modejump.core.compilation import Entry
 from modejump.experiments.oracle import ExactPosterior, exact_posterior
+from modejump.features.covariates.language import Screened
 from modejump.features.expression import Expression
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -151,6 +152,7 @@ class Experiment:
 
     problem: FeatureProblem
     texts: Sequence[str]
+    screened: Screened | None = None
 
     @cached_property
     def library(self) -> tuple[Expression, ...]:
@@ -172,8 +174,8 @@ class Experiment:
         return {frozenset(of[i] for i in model): row for row, model in enumerate(self.exact.models)}
 
     def chain(self, seed: int, settings: Sampler, memory: int = 1 << 22) -> ReversibleChain:
-        importance = np.full(len(self.library), 0.3)
-        return ReversibleChain(self.problem, self.library, importance, np.random.SeedSequence(seed), settings, memory)
+        importance, stream = np.full(len(self.library), 0.3), np.random.SeedSequence(seed)
+        return ReversibleChain(self.problem, self.library, importance, stream, settings, memory, self.screened)
 
     def recall_some(self, chain: ReversibleChain) -> None:
         """Let a chain recall every other model of the library, with weights that owe nothing to the posterior."""

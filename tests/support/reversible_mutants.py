@@ -18,6 +18,7 @@ import numpy as np
 
 from modejump.core.compilation import Entry
 from modejump.core.random import alias_table
+from modejump.kernels.moves import NO_FRESH
 from modejump.kernels.populations.between import ZERO_REVERSE
 from modejump.kernels.populations.fresh_features import own_log_posterior
 from modejump.kernels.populations.moves import NONE
@@ -67,7 +68,8 @@ def uneven_places(chain: ReversibleChain) -> None:
     weight[chain.first :] = 0.01
     weight[chain.first] = 100.0
     threshold, alias = alias_table(weight)
-    chain.replace(moves=chain.arrays.moves._replace(threshold=threshold, alias=alias))
+    # Without the list of places that are taken, flips go by the weights of the places themselves.
+    chain.replace(moves=chain.arrays.moves._replace(threshold=threshold, alias=alias, occupied=NO_FRESH))
 
 
 MUTANTS = (

@@ -7,6 +7,7 @@ same in any order, on any machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,19 +34,29 @@ class Digest:
         weight : ndarray of shape (m,), optional
             Case weights; whole numbers count rows.
         """
-        factors = _scrambled(np.arange(1, len(values) + 1, dtype=np.uint64)) | np.uint64(1)
         sums = np.zeros(2, np.uint64)
         for start in range(0, values.shape[1], _ROWS):
             some = slice(start, start + _ROWS)
-            # Minus zero becomes zero.
-            bits = (values[:, some] + 0.0).view(np.uint64)
-            first = _scrambled(np.einsum("i,ij->j", factors, bits))
-            second = _scrambled(first + _STEP)
-            if weight is not None:
-                times = _times(weight[some])
-                first, second = first * times, second * times
-            sums += np.array([first.sum(dtype=np.uint64), second.sum(dtype=np.uint64)])
+            numbers = _numbers_of_rows(values[:, some], 0)
+            sums += _sums(numbers, None if weight is None else weight[some])
         return cls(sums)
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[np.ndarray], weight: np.ndarray | None) -> Digest:
+        """The same of columns that come in blocks, one after the other.
+
+        Parameters
+        ----------
+        blocks : iterable of ndarrays of shape (k, m)
+            Some columns each, one line for each column.
+        weight : ndarray of shape (m,), optional
+            Case weights.
+        """
+        numbers, before = np.zeros(1, np.uint64), 0
+        for values in blocks:
+            numbers = numbers + _numbers_of_rows(values, before)
+            before += len(values)
+        return cls(_sums(numbers, weight))
 
     def merged(self, other: Digest) -> Digest:
         """Digest of the rows of both."""
@@ -55,6 +66,22 @@ class Digest:
     def text(self) -> str:
         """Hexadecimal digits."""
         return "".join(f"{int(v):016x}" for v in self.sums)
+
+
+def _numbers_of_rows(values: np.ndarray, before: int) -> np.ndarray:
+    """For each row the sum of the bits of its values, times an odd number for each column; of columns after others."""
+    factors = _scrambled(np.arange(before + 1, before + len(values) + 1, dtype=np.uint64)) | np.uint64(1)
+    # Minus zero becomes zero.
+    return np.asarray(np.einsum("i,ij->j", factors, (values + 0.0).view(np.uint64)))
+
+
+def _sums(numbers: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    first = _scrambled(numbers)
+    second = _scrambled(first + _STEP)
+    if weight is not None:
+        times = _times(weight)
+        first, second = first * times, second * times
+    return np.array([first.sum(dtype=np.uint64), second.sum(dtype=np.uint64)])
 
 
 def _times(weight: np.ndarray) -> np.ndarray:

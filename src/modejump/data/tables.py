@@ -14,6 +14,10 @@ from modejump.data.formulas import FormulaSpec, learn_formula
 from modejump.data.markers import MarkerSpec
 from modejump.data.response import check_varies, name_of, read_labels, read_offset, read_response, read_weights
 from modejump.data.rows import in_rows, merge_rows
+from modejump.data.wide_table import WideSpec, read_columns
+
+# How tables become columns, learnt at fit and applied again at predict.
+Spec = TableSpec | FormulaSpec | MarkerSpec | WideSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,7 @@ class Table:
 
     Attributes
     ----------
-    spec : TableSpec, FormulaSpec or MarkerSpec
+    spec : TableSpec, FormulaSpec, MarkerSpec or WideSpec
         How tables become columns.
     design : ndarray of shape (n, columns)
         The columns.
@@ -36,7 +40,7 @@ class Table:
         The two labels.
     """
 
-    spec: TableSpec | FormulaSpec | MarkerSpec
+    spec: Spec
     design: np.ndarray
     response: np.ndarray
     weights: np.ndarray | None
@@ -89,7 +93,26 @@ def read_table(
         Named in the messages of scikit-learn's checks.
     """
     spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
-    return read_rows(spec, design, y, sample_weight, offset, labels)
+    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
+    return read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
+
+
+def read_wide_table(X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False) -> Table:
+    """Read what ``fit`` was given, where X has very many columns: they stay as they are.
+
+    Parameters
+    ----------
+    X : data frame or array of shape (n, columns)
+        The covariates, all of them numbers.
+    y : array of shape (n,)
+        The response.
+    sample_weight, offset : array of shape (n,), optional
+        Case weights, and the known part of the linear predictor.
+    labels : bool
+        Whether the response is one of two classes.
+    """
+    design, names = read_columns(X)
+    return read_rows(WideSpec(names), design, y, sample_weight, offset, labels)
 
 
 def read_formula(
@@ -117,17 +140,10 @@ def read_formula(
         Whether any Python may stand in the formula.
     """
     spec, design, y = learn_formula(formula, data, labels, python)
-    return read_rows(spec, design, y, sample_weight, offset, labels)
+    return read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
 
 
-def read_rows(
-    spec: TableSpec | FormulaSpec | MarkerSpec,
-    design: np.ndarray,
-    y: Any,
-    sample_weight: Any,
-    offset: Any,
-    labels: bool,
-) -> Table:
+def read_rows(spec: Spec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool) -> Table:
     """A table from its columns, as numbers, and what ``fit`` was given beside them."""
     rows, classes = len(design), None
     weights, known = read_weights(sample_weight, rows), read_offset(offset, rows)
@@ -139,5 +155,4 @@ def read_rows(
         if known is None or np.ptp(known) == 0.0:
             check_varies(response, weights)
     name = None if offset is None else name_of(offset, "offset")
-    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
-    return Table(spec, in_rows(design), response, weights, known, name_of(y, "y"), name, classes)
+    return Table(spec, design, response, weights, known, name_of(y, "y"), name, classes)

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from modejump.core.errors import InputError, warn_user
 from modejump.data.coding import TableSpec, is_frame
 from modejump.data.formulas import FormulaSpec
-from modejump.data.markers import MarkerSpec
 from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
-from modejump.data.tables import Table, read_table
+from modejump.data.tables import Spec, Table, read_table
+from modejump.data.wide_table import WideSpec
 from modejump.estimators import equations
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, count_workers, read_always_in
@@ -61,7 +61,7 @@ class PosteriorEstimator(BaseEstimator):
     sampler: Any
     always_in: Sequence[str | int] = ()
     posterior_: Posterior
-    table_: TableSpec | FormulaSpec | MarkerSpec
+    table_: Spec
     seed_: int
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
@@ -122,6 +122,7 @@ class PosteriorEstimator(BaseEstimator):
         """Rows whose response the family can have, equal ones merged."""
         if table.classes is None:
             options.family.check(table.used)
+        assert not isinstance(table.spec, WideSpec)
         options = self._with_terms(table.spec, options)
         return (table if options.family.custom else table.merged()), options
 

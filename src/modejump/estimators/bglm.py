@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
 from modejump.core.errors import InputError, warn_user
+from modejump.data.coding import refuse_not_finite
 from modejump.data.rows import in_place
-from modejump.data.tables import Table, read_formula
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
+from modejump.data.sources import is_source
+from modejump.data.tables import Table, read_formula, read_wide_table
+from modejump.data.wide_table import WideSpec, count_columns
+from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor, check_names
 from modejump.estimators.docs import documented
-from modejump.estimators.options import Options, name_some
-from modejump.estimators.prepare import Chunks
+from modejump.estimators.options import Options, name_some, read_always_in
+from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
+from modejump.priors.models import resolve_model_prior
+from modejump.priors.sizes import SizePrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
+
+if TYPE_CHECKING:
+    from modejump.estimators.summary import Summary
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
@@ -31,7 +40,11 @@ model_prior : str or model prior
 algorithm : str
     "auto" enumerates up to 20 terms and samples beyond; "enumerate" evaluates every model (up to 30 terms); "mjmcmc"
     samples. For families other than gaussian, where a model is fitted row by row, "auto" enumerates while models times
-    rows stay below 5e7, and for a BatchLikelihood up to 12 terms.
+    rows stay below 5e7, and for a BatchLikelihood up to 12 terms. "rgmjmcmc" is for columns that are too many for one
+    list, up to millions: all of them numbers, of float64, float32 or int8, in memory or mapped from a file. Then
+    ``inclusion_`` lists the columns that leading models have, and models have at most 64 columns unless the model prior
+    has a ``max_size``. "auto" takes it above 5 000 columns, where there are no groups, factors, heredity or
+    probabilities of single terms.
 chains : int, optional
     Independent chains of the sampler; 4 by default.
 budget : Budget, optional
@@ -101,6 +114,8 @@ class Selection(PosteriorEstimator):
     ) -> tuple[Table, Options]:
         """The rows and the options of a fit."""
         options = Options.read(self)
+        if options.algorithm == "rgmjmcmc":
+            raise InputError("algorithm 'rgmjmcmc' does not go with a formula; call fit, or use algorithm='mjmcmc'.")
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
         options.family.check_rows(None, offset)
@@ -110,26 +125,90 @@ class Selection(PosteriorEstimator):
         self._learn_names(table.spec.variables)
         return self._checked(table, options)
 
+    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
+        if not self._is_wide(X):
+            return super()._read(X, y, sample_weight, offset)
+        options = Options.read(self)
+        if self.groups is not None:
+            raise InputError("groups need all terms in one list; use algorithm='mjmcmc', or leave groups out.")
+        if is_source(X):
+            raise InputError("algorithm 'rgmjmcmc' needs the rows in memory, or mapped from a file; use 'auto'.")
+        options.family.check_rows(None, offset)
+        table = read_wide_table(X, y, sample_weight, offset, labels=options.family.response == "class")
+        check_names(self, X, reset=True)
+        if table.classes is None:
+            options.family.check(table.used)
+        names: Any = table.spec.variables
+        return table, dataclasses.replace(options, always_in=read_always_in(self.always_in, names, names))
+
+    def _is_wide(self, X: Any) -> bool:
+        """Whether the columns are too many for one list, and can do without it."""
+        if self.algorithm == "rgmjmcmc":
+            return True
+        if self.algorithm != "auto" or self.groups is not None or isinstance(getattr(self, "family", ""), Family):
+            return False
+        if is_source(X) or count_columns(X) <= WIDE_COLUMNS:
+            return False
+        try:
+            SizePrior(resolve_model_prior(self.model_prior))
+        except InputError:
+            return False
+        return True
+
+    @property
+    def _wide(self) -> bool:
+        """Whether the posterior is over some of very many columns."""
+        return isinstance(self.table_, WideSpec)
+
     def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
         super()._keep(table, options, posterior)
+        if self._wide:
+            return self
         _warn_without_estimate(posterior)
         _warn_of_free_terms(posterior.problem)
         return self
 
     def _places(self) -> tuple[list[int], list[int]]:
         """Design columns of the candidates, in the problem's order, and of the terms always in."""
+        if isinstance(self.table_, WideSpec):
+            place = self.table_.names.index
+            return [place(name) for name in self.problem_.names], [place(name) for name in self.problem_.always_in]
         terms = self.table_.terms
         candidates = [j for name in self.problem_.names for j in terms[name]]
         return candidates, [j for name in self.problem_.always_in for j in terms[name]]
 
     def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         candidates, always = self._places()
-        return design[:, in_place(candidates)], design[:, always]
+        if not self._wide:
+            return design[:, in_place(candidates)], design[:, always]
+        columns, fixed = (np.asarray(design[:, some], dtype=np.float64) for some in (candidates, always))
+        refuse_not_finite(columns, self.problem_.names)
+        refuse_not_finite(fixed, self.problem_.always_in)
+        return columns, fixed
+
+    @documented()
+    def page(self, features: int = 20, models: int = 5) -> Summary:
+        """What ``summary`` prints, as data.
+
+        {parameters}
+        """
+        from modejump.estimators.summary import summarise
+
+        more: dict[str, Any] = {}
+        if self._fitted.laws is not None:
+            more = {"covariates": len(self.table_.variables), "prior": self._options.model_prior}
+        return summarise(self._fitted, features, models, response=self._response_words(), **more)
 
     @property
     def coef_(self) -> np.ndarray:
         """Model-averaged coefficients of the design columns, on their original scale."""
-        return self._equation("bma")[1]
+        coef = self._equation("bma")[1]
+        if not self._wide:
+            return coef
+        candidates, always = self._places()
+        everywhere = np.zeros(len(self.table_.variables))
+        everywhere[always + candidates] = coef
+        return everywhere
 
     @property
     def intercept_(self) -> float:
@@ -137,7 +216,10 @@ class Selection(PosteriorEstimator):
         return self._equation("bma")[0]
 
     def _coefficient_table(self, kind: str) -> pd.DataFrame:
-        posterior, names = self._fitted, self.table_.design_names
+        posterior = self._fitted
+        if isinstance(self.table_, WideSpec):
+            return coefficients(posterior, self.problem_.names, self.problem_.always_in, kind=kind)
+        names = self.table_.design_names
         candidates, always = self._places()
         table = coefficients(posterior, [names[j] for j in candidates], [names[j] for j in always], kind=kind)
         shift = int(self.problem_.intercept)
@@ -146,7 +228,9 @@ class Selection(PosteriorEstimator):
         return table.iloc[np.concatenate([np.arange(shift), rows])]
 
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        names = self.table_.design_names
+        names = [*self.problem_.always_in, *self.problem_.names]
+        if not isinstance(self.table_, WideSpec):
+            names = self.table_.design_names
         if form == "sympy":
             return [import_sympy().Symbol(name) for name in names]
         return names if form == "text" else [rf"\mathrm{{{escape_latex(name)}}}" for name in names]

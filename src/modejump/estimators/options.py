@@ -28,7 +28,7 @@ from modejump.priors.models import model_prior_from_dict, resolve_model_prior
 from modejump.samplers.budget import Budget
 from modejump.samplers.settings import Sampler
 
-SELECTION = ("auto", "enumerate", "mjmcmc")
+SELECTION = ("auto", "enumerate", "mjmcmc", "rgmjmcmc")
 SEARCH = ("auto", "rgmjmcmc", "gmjmcmc")
 
 

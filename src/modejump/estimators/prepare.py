@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from modejump.core.errors import InputError, warn_user
 from modejump.core.memory import need_memory
+from modejump.core.threads import ThreadPool
 from modejump.data.coding import TableSpec
 from modejump.data.markers import MarkerSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
-from modejump.estimators.options import Options, name_some
+from modejump.data.wide_table import WideSpec
+from modejump.estimators.options import Options, count_workers, name_some
 from modejump.features.logic.language import Logic
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
@@ -27,6 +30,7 @@ from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
 from modejump.problem.score_statistics import marginal_statistics
+from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
 from modejump.samplers.plan import Plan
@@ -56,6 +60,10 @@ class Chunks:
         return self.rows.target
 
 
+# Above so many columns, all of them numbers, "auto" does not put them into one list.
+WIDE_COLUMNS = 5_000
+
+
 def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureProblem | SampledRows, Plan]:
     """The target, and what the sampler is to do.
 
@@ -66,6 +74,9 @@ def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureP
     options : Options
         What the estimator was asked for.
     """
+    if isinstance(table.spec, WideSpec):
+        assert isinstance(table, Table)
+        return _wide(table, options)
     if options.space is None:
         return _selection(table, options)
     if isinstance(options.space, LogicSpace):
@@ -82,6 +93,7 @@ def _plan(options: Options, algorithm: str, chains: int) -> Plan:
 
 
 def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
+    assert not isinstance(table.spec, WideSpec)
     terms, always_in = table.spec.terms, options.always_in
     columns = sum(map(len, terms.values()))
     # The Gram matrix, and one more while it is summed up.
@@ -106,6 +118,18 @@ def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
             "is 0."
         )
     return problem, plan
+
+
+def _wide(table: Table, options: Options) -> tuple[WideProblem, Plan]:
+    """Selection among very many columns."""
+    names: Any = table.spec.variables
+    fixed = {name: np.asarray(table.design[:, names.index(name)], dtype=np.float64) for name in options.always_in}
+    with ThreadPool(count_workers(options.n_jobs)) as pool:
+        problem = wide_problem(
+            table.design, table.response, names, weights=table.weights, family=options.family, offset=table.offset,
+            coef_prior=options.coef_prior, model_prior=options.model_prior, always_in=fixed, pool=pool,
+        )  # fmt: skip
+    return problem, _plan(options, "rgmjmcmc", SELECTION_CHAINS)
 
 
 def choose_algorithm(algorithm: str, terms: int, budget: Budget | None, rows: int) -> str:

@@ -15,6 +15,7 @@ from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
 from modejump.data.markers import MarkerSpec
+from modejump.data.wide_table import WideSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
@@ -28,7 +29,7 @@ ESTIMATORS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (BGLMRegressor, BGLMClassifier, BGNLMRegressor, BGNLMClassifier, LogicRegressor, LogicClassifier)
 }
-_SPECS: dict[str, Any] = {"table": TableSpec, "formula": FormulaSpec, "markers": MarkerSpec}
+_SPECS: dict[str, Any] = {"table": TableSpec, "formula": FormulaSpec, "markers": MarkerSpec, "wide": WideSpec}
 
 
 def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str, Any]:

@@ -175,6 +175,7 @@ def summarise(
         The best model with its coefficients; empty where the models are lists of columns.
     """
     table, laws = posterior.inclusion, posterior.laws is not None
+    plain = posterior.laws is None or not posterior.laws.language.merges_equal_columns
     shown = table.head(features)
     mcse = [None] * len(shown) if posterior.exact or posterior.diagnostics is None else shown["mcse"].tolist()
     r_hat = shown["r_hat"].tolist() if laws and posterior.diagnostics is not None else [None] * len(shown)
@@ -195,14 +196,15 @@ def summarise(
         sizes=tuple((int(k), float(sizes[k])) for k in likely if sizes[k] >= 0.0005),
         mean_size=float(sizes @ np.arange(len(sizes))),
         equation=printable(equation),
-        title="Bayesian search for laws" if laws else "Bayesian variable selection",
+        title="Bayesian variable selection" if plain else "Bayesian search for laws",
     )
 
 
 def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
     more: list[tuple[str, str]] = []
-    found = f"{_plural(result.n_models, 'model')} of {_plural(problem.n_terms, 'law')}"
+    noun = "law" if posterior.laws is None or posterior.laws.language.merges_equal_columns else "column"
+    found = f"{_plural(result.n_models, 'model')} of {_plural(problem.n_terms, noun)}"
     if result.algorithm == "gmjmcmc":
         chains = 1 if result.chain_best is None else len(result.chain_best)
         how = (
@@ -231,9 +233,10 @@ def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> 
 
 
 def _data(problem: Problem, covariates: int) -> str:
-    if covariates:
-        return f"{_observations(problem)}, {count(covariates)} covariates"
     always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
+    if covariates:
+        fixed = f"; always in: {', '.join(always)}" if problem.always_in else ""
+        return f"{_observations(problem)}, {count(covariates)} covariates{fixed}"
     data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
     if problem.n_columns > problem.n_terms:
         data += f" ({count(problem.n_columns)} columns)"

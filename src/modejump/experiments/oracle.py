@@ -222,7 +222,7 @@ def _log_posterior(problem: FeatureProblem, columns: FeatureColumns, models: np.
         return np.zeros(count)
     if k > math.ceil(problem.n) - base - 1:
         return np.full(count, -np.inf)
-    weights = problem.log_weights(columns.features)[models].sum(axis=1)
+    weights = problem.log_weights(columns.features)[models].sum(axis=1) + problem.log_sizes()[k]
     if not problem.family.conjugate:
         return _fitted(problem, columns, models) + weights
     resid = residual_shares(columns.z, problem.response[0], models)

@@ -117,12 +117,18 @@ class Language(ABC):
     limits : object
         What the user chose; with ``complexity`` (C), ``size`` (Q, features of a model) and ``population`` (places of a
         population) among its attributes.
+    merges_equal_columns : bool
+        Whether features with the same column up to sign and scale are reported as one law.
+    edit_share : float
+        Share of fresh features that are edits of library features, where nothing else is asked.
     """
 
     name: ClassVar[str]
     names: tuple[str, ...]
     operators: tuple[str, ...]
     limits: Any
+    merges_equal_columns: ClassVar[bool] = True
+    edit_share: ClassVar[float] = 0.7
 
     def __init_subclass__(cls) -> None:
         if "name" in cls.__dict__:

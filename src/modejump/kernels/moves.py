@@ -20,6 +20,8 @@ MAX_FLIPS = 4
 
 # No surrogate decides first.
 NO_SURROGATE = np.zeros(1)
+# All places hold what they always hold.
+NO_FRESH = np.zeros(1, np.int64)
 
 
 class Moves(NamedTuple):
@@ -38,6 +40,8 @@ class Moves(NamedTuple):
     delayed: int  # 1: delayed acceptance of mode jumps
     # float64 (1,): twice the log likelihood that the surrogate of local moves has to explain, zero where there is none
     surrogate: np.ndarray = NO_SURROGATE
+    # int64 (1 + P,): where the last P of the K places come and go, how many are taken in this population, and which
+    occupied: np.ndarray = NO_FRESH
 
 
 @kernel
@@ -125,8 +129,16 @@ def _propose_birth_death(st, moves, rng, flips):
 
 @kernel
 def _propose_flip(st, moves, rng, flips):
-    """Flip a term drawn from a fixed distribution, whatever the model: symmetric."""
-    flips[0] = draw_alias(rng, moves.threshold, moves.alias)
+    """Flip a term drawn from a distribution that is fixed in a population, whatever the model: symmetric.
+
+    Of the places that come and go, one that is taken: all of them alike.
+    """
+    t, places = draw_alias(rng, moves.threshold, moves.alias), len(moves.occupied) - 1
+    if places > 0 and t >= len(st.member) - places:
+        if moves.occupied[0] == 0:
+            return 0, 0.0
+        t = moves.occupied[1 + below(rng, moves.occupied[0])]
+    flips[0] = t
     return 1, 0.0
 
 

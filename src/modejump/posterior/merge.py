@@ -232,7 +232,16 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         population_moves=_added([r.population_moves for r in results]),
         library_share=sum(r.library_share * r.steps for r in results) / steps if steps else float("nan"),
         laws=results[0].laws,
+        rao_blackwell=_averaged(results),
     )
+
+
+def _averaged(results: Sequence[Result]) -> np.ndarray | None:
+    """Conditional inclusion probabilities of all columns, by the steps of the runs; None where a run has none."""
+    found = [r.rao_blackwell for r in results]
+    if any(part is None for part in found):
+        return None
+    return np.average(np.array(found), axis=0, weights=[r.steps for r in results])
 
 
 def _cut(results: Sequence[Result]) -> list[str]:

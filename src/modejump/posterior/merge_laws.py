@@ -13,7 +13,6 @@ from modejump.posterior.fits import KeptModels
 from modejump.posterior.merge import AGREEMENT, chosen_models
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import rowless_like
-from modejump.priors.models import WeightedPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.laws import Laws
 from modejump.samplers.result import Result, members_of
@@ -117,7 +116,7 @@ def _united_problem(posteriors: Sequence[Posterior], laws: Sequence[Expression])
         corr[at], scale[at] = problem.data.corr[own], problem.data.columns.scale[own]
         loading[:, at] = problem.data.columns.loading[:, own]
         weights[at] = np.array(problem.model_prior.log_weights)[own]
-    prior = WeightedPrior(tuple(weights.tolist()), first.model_prior.max_size)
+    prior = dataclasses.replace(first.model_prior, log_weights=tuple(weights.tolist()))
     return rowless_like(first, tuple(law.text for law in laws), gram, corr, loading, scale, prior)
 
 

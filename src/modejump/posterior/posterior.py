@@ -158,7 +158,9 @@ class Posterior:
         """Inclusion probabilities, best first, indexed by term name.
 
         Columns: ``probability`` (exact or frequency), ``mcse``, ``ess``, ``r_hat``, ``renormalised`` and
-        ``complexity``; after a search among features also ``aliases``, the other spellings of a law. After
+        ``complexity``; after a search among features also ``aliases``, the other spellings of a law; after
+        selection among very many columns also ``rao_blackwell``, the mean of the conditional inclusion probabilities
+        given the rest of models drawn; columns that no leading model has are in ``result.rao_blackwell`` alone. After
         enumeration the error is 0, the effective size infinite, and R-hat NaN because there are no chains. Terms that
         are always in are part of every model and have no row. Ties keep the order of the terms. See
         :func:`modejump.samplers.diagnostics.diagnose` for the columns of a sampled run.
@@ -183,6 +185,9 @@ class Posterior:
             columns["complexity"] = np.array([law.complexity for law in self.laws.features], np.int64)
             aliases = [tuple(a.text for a in self.laws.aliases.get(law, ())) for law in self.laws.features]
             columns["aliases"] = pd.Series(aliases, index=index, dtype=object)
+            if self.result.rao_blackwell is not None:
+                language: Any = self.laws.language
+                columns["rao_blackwell"] = self.result.rao_blackwell[[language.place(f) for f in self.laws.features]]
         return pd.DataFrame(columns, index=index).iloc[np.argsort(-self.probability, kind="stable")]
 
     def models(self, limit: int | None = 1000) -> pd.DataFrame:

@@ -396,6 +396,6 @@ def rowless_like(
         base_rss=problem.base_rss,
     )
     return dataclasses.replace(
-        problem, names=names, always_in=(), model_prior=prior, data=data, observed=None,
+        problem, names=names, model_prior=prior, data=data, observed=None,
         digest=None,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,7 +84,8 @@ def verdict(posterior: Posterior) -> Verdict:
         _agreement(posterior, d),
         _chains(d, names),
         _constant(d, names),
-        _outside(result.unvisited, result.algorithm),
+        # Where every column has an estimate, unvisited models hide none.
+        _outside(result.unvisited, "mjmcmc" if result.rao_blackwell is not None else result.algorithm),
         _library(result.library, result.algorithm),
         _unfinished(result.finished),
     ]
@@ -142,7 +143,12 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
     start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''}, frequencies"
     if len(d.frequency) == 0:
         return f"{start} have nothing to count: no term can enter or leave.", "good"
-    gap = np.abs(d.frequency - posterior.renormalised)
+    other, what = posterior.renormalised, f"estimates renormalised over {_count(result.n_models)} models"
+    if result.rao_blackwell is not None and result.laws is not None:
+        language: Any = result.laws.language
+        other = result.rao_blackwell[[language.place(f) for f in result.laws.features]]
+        what = f"conditional probabilities of all {_count(len(result.rao_blackwell))} columns given models drawn"
+    gap = np.abs(d.frequency - other)
     at = int(np.argmax(gap))
     outside = (gap > DISAGREE) & (gap > _ERRORS * np.nan_to_num(d.mcse))
     if outside.any():
@@ -150,8 +156,7 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
     word = "disagree" if outside.any() else "agree"
     errors = _in_errors(gap[at], d.mcse[at])
     text = (
-        f"{start} {word} with estimates renormalised over {_count(result.n_models)} models: "
-        f"the largest difference is {gap[at]:.2g} ({posterior.problem.names[at]}{errors})."
+        f"{start} {word} with {what}: the largest difference is {gap[at]:.2g} ({posterior.problem.names[at]}{errors})."
     )
     if outside.any():
         text = text[:-1] + ", so the chains may have missed part of the posterior."

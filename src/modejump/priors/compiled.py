@@ -25,10 +25,17 @@ class ModelPriorArrays(NamedTuple):
     parent_index: NDArray[np.int64]
 
 
-def weights_only(log_weight: NDArray[np.float64], largest: int) -> ModelPriorArrays:
-    """The prior of models of at most so many terms that is a product of weights, up to a constant."""
+def weights_only(
+    log_weight: NDArray[np.float64], largest: int, by_size: Sequence[float] | NDArray[np.float64] = ()
+) -> ModelPriorArrays:
+    """The prior of models of at most so many terms that is a product of weights, up to a constant.
+
+    Where the size of a model has weights, too, they are given by ``by_size``, from 0 to the largest size.
+    """
     terms = len(log_weight)
     log_size = np.zeros(terms + 1)
+    some = min(len(by_size), terms + 1)
+    log_size[:some] = by_size[:some]
     log_size[largest + 1 :] = -np.inf
     return ModelPriorArrays(log_size, log_weight, NONE, np.zeros(terms + 1, np.int64), np.zeros(0, np.int64))
 

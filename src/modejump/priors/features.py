@@ -42,6 +42,18 @@ class FeaturePrior:
         spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]
         return by_complexity[[f.complexity for f in features]] + np.array(spellings)
 
+    def log_sizes(self, most: int, covariates: int) -> np.ndarray:
+        """Log weight of a model by its number of features, from 0 to the largest, besides that of its features.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of features.
+        covariates : int
+            Number of covariates.
+        """
+        return np.zeros(most + 1)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for storage."""
         raise NotImplementedError

@@ -221,10 +221,13 @@ class WeightedPrior(ModelPrior):
         Log prior weight of each term.
     max_size : int, optional
         Largest number of terms in a model.
+    log_sizes : sequence of float
+        Log weight of a model by its number of terms, from 0 to the largest; all alike without it.
     """
 
     log_weights: tuple[float, ...] = ()
     max_size: int | None = None
+    log_sizes: tuple[float, ...] = ()
 
     name: ClassVar[str] = "weighted"
     heredity: ClassVar[str | None] = None  # type: ignore[misc]
@@ -232,6 +235,7 @@ class WeightedPrior(ModelPrior):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "log_weights", tuple(float(w) for w in self.log_weights))
+        object.__setattr__(self, "log_sizes", tuple(float(w) for w in self.log_sizes))
 
     def compile(
         self,
@@ -246,7 +250,12 @@ class WeightedPrior(ModelPrior):
                 f"the weighted prior has {len(self.log_weights)} weights for {K} terms; give one for each."
             )
         largest = K if self.max_size is None else min(self.max_size, K)
-        return weights_only(np.array(self.log_weights), largest)
+        if self.log_sizes and len(self.log_sizes) <= largest:
+            raise InputError(
+                f"the weighted prior has weights of sizes up to {len(self.log_sizes) - 1} for models of up to "
+                f"{largest} terms; give one for each size."
+            )
+        return weights_only(np.array(self.log_weights), largest, self.log_sizes)
 
 
 MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(

@@ -22,7 +22,7 @@ from modejump.priors.coefficients import CoefPrior, resolve_coef_prior
 from modejump.priors.compiled import weights_only
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.features import FeaturePrior
-from modejump.priors.models import UniformPrior
+from modejump.priors.models import UniformPrior, WeightedPrior
 from modejump.problem.checks import check_observations, checked_rows
 from modejump.problem.design import Columns, project_base
 from modejump.problem.problem import Problem, ProblemData, problem_data
@@ -119,6 +119,16 @@ class FeatureProblem:
         """Log prior weight of each of some features."""
         return self.model_prior.log_weights_of(features, self.n, len(self.names))
 
+    def log_sizes(self) -> np.ndarray:
+        """Log prior weight of a model by its number of features, besides that of the features."""
+        return self.model_prior.log_sizes(self.size, len(self.names))
+
+    def prior_among(self, features: Sequence[Expression]) -> WeightedPrior:
+        """The prior of models of some features."""
+        by_size = self.log_sizes()
+        sizes = tuple(by_size.tolist()) if by_size.any() else ()
+        return WeightedPrior(tuple(self.log_weights(features).tolist()), self.size, sizes)
+
     def weights_by_complexity(self) -> np.ndarray:
         """Log prior weight of a feature by its complexity, its spellings left aside."""
         return self.model_prior.log_weights(self.n, int(self.language.limits.complexity), len(self.names))
@@ -148,7 +158,7 @@ class FeatureProblem:
             corr=np.zeros(s),
             first=np.arange(s + 1, dtype=np.int64),
             coef_prior=self.coef_prior,
-            model_prior=weights_only(np.full(s, -np.inf), min(self.size, s)),
+            model_prior=weights_only(np.full(s, -np.inf), min(self.size, s), self.log_sizes()),
             columns=Columns(
                 z.T, np.zeros((n, 0)), np.zeros((0, s)), np.ones(s), np.ones(n), np.ascontiguousarray(self.response[0])
             ),
@@ -232,7 +242,7 @@ def problem_over(
     """
     family = resolve_family(family, link)
     family.check_rows(weights, offset)
-    fixed = _checked_fixed(always_in or {}, len(x), weights)
+    fixed = checked_fixed(always_in or {}, len(x), weights)
     x, y, w, known = checked_rows(x, y, weights, offset)
     family.check(y)
     names, p = language.names, x.shape[1]
@@ -278,7 +288,7 @@ def problem_over(
     )
 
 
-def _checked_fixed(always_in: Mapping[str, np.ndarray], rows: int, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+def checked_fixed(always_in: Mapping[str, np.ndarray], rows: int, weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Columns of the terms always in, as tables of numbers; of rows that count."""
     counts = slice(None) if weights is None else np.asarray(weights) > 0
     fixed = {}

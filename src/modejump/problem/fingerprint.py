@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from modejump.features.language import stored_language
 from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
+from modejump.problem.wide_problem import WideProblem
 
 _BLOCK_BYTES = 4 * 2**20
 # How each part is called in a sentence.
@@ -61,7 +63,9 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     }
     if isinstance(problem, FeatureProblem):
         fixed = [[name, columns.shape[1]] for name, columns in problem.always_in.items()]
-        parts["space"] = [list(problem.names), stored_language(problem.language), problem.intercept]
+        # The language of very many columns has their names, or only their number.
+        names = None if isinstance(problem, WideProblem) else list(problem.names)
+        parts["space"] = [names, stored_language(problem.language), problem.intercept]
         parts["space"] += [fixed] if fixed else []
         data = _feature_digest(problem)
     else:
@@ -144,4 +148,8 @@ def _feature_digest(problem: FeatureProblem) -> str:
     weight = np.where(np.abs(weight - whole) < 1e-9 * np.maximum(whole, 1.0), whole, weight)
     known = [] if problem.offset is None else [problem.offset]
     fixed = [columns.T for columns in problem.always_in.values()]
-    return Digest.of(np.vstack([problem.x, *fixed, problem.y, *known]), weight).text
+    rest = [*fixed, problem.y, *known]
+    if isinstance(problem, WideProblem):
+        blocks = (np.asarray(problem.x[some], dtype=np.float64) for some in problem.blocks())
+        return Digest.of_blocks(itertools.chain(blocks, [np.vstack(rest)]), weight).text
+    return Digest.of(np.vstack([problem.x, *rest]), weight).text

@@ -9,7 +9,6 @@ import numpy as np
 
 from modejump.features.expression import Expression
 from modejump.features.language import Language
-from modejump.priors.models import WeightedPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.genetic_chain import SPAN
@@ -118,7 +117,10 @@ def laws_of(
     """Columns of features, and for each feature the one that stands for its law."""
     if not features:
         return np.empty((len(problem.y), 0)), {}
-    columns = np.column_stack([problem.language.column(f, problem.table, constants) for f in features])
+    table = problem.table
+    columns = np.column_stack([problem.language.column(f, table, constants) for f in features])
+    if not problem.language.merges_equal_columns:
+        return columns, {f: f for f in features}
     return columns, same_laws(features, columns, problem.intercept, list(problem.always_in.values()))
 
 
@@ -159,8 +161,7 @@ def laws_from(
         # Spellings of one law by different chains are one model; nobody knows which chains they were.
         visited[key] = (before[0] + visits, max(before[1], chains), before[2] + draws)
     place = {f: i for i, f in enumerate(features)}
-    prior = WeightedPrior(tuple(problem.log_weights(laws).tolist()), problem.size)
-    selection = problem.selection(laws, columns[:, [place[law] for law in laws]], prior)
+    selection = problem.selection(laws, columns[:, [place[law] for law in laws]], problem.prior_among(laws))
     aliases = {law: tuple(f for f in features if law_of[f] is law and f is not law) for law in laws}
     spelled = {model: value for model, value in chosen if any(aliases[law_of[f]] for f in model)}
     found = Laws(tuple(laws), aliases, dict(constants), selection, problem.language, spelled)

@@ -134,6 +134,9 @@ class Result:
         Share of the sampling steps whose model lies wholly inside the library; NaN without a library.
     laws : Laws, optional
         After a search among features: the laws that stand for the terms.
+    rao_blackwell : ndarray of shape (columns,) or None
+        After selection among very many columns: the inclusion probability of every one of them, as the mean of its
+        conditional probabilities given the rest of models drawn from the chains.
     """
 
     algorithm: str
@@ -161,6 +164,7 @@ class Result:
     population_moves: dict[str, tuple[int, ...]] = field(default_factory=dict)
     library_share: float = float("nan")
     laws: Laws | None = None
+    rao_blackwell: np.ndarray | None = None
 
     @property
     def counted(self) -> bool:

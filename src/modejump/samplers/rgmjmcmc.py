@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from modejump.core.random import fresh_sequence
+from modejump.features.covariates.language import Screened
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
-from modejump.runtime.snapshots import Snapshot, part_of, under
+from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
@@ -87,7 +88,7 @@ def rgmjmcmc(problem: FeatureProblem, plan: Plan, context: Context) -> Result:
     context : Context
         Progress, executor and checkpoint.
     """
-    return _Driver(problem, plan, context).run()
+    return Driver(problem, plan, context).run()
 
 
 def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
@@ -102,8 +103,14 @@ def compile_run(problem: FeatureProblem, settings: Sampler) -> None:
     trial.close()
 
 
-class _Driver:
+class Driver:
     """Takes all chains through search, learning and sampling."""
+
+    compile_run = staticmethod(compile_run)
+    # Rounds of learning, and steps of each chain in one.
+    rounds, learn_steps = ROUNDS, LEARN_STEPS
+    # How covariates are drawn from very many, where warm-up finds that out.
+    screened: Screened | None = None
 
     def __init__(self, problem: FeatureProblem, plan: Plan, context: Context) -> None:
         self.problem, self.plan, self.context = problem, plan, context
@@ -125,15 +132,16 @@ class _Driver:
         self.counted_from: int | None = None
 
     def run(self) -> Result:
+        """From the beginning, or from a checkpoint, to the result."""
         with self.context.compiling():
-            compile_run(self.problem, self.settings)
+            self.compile_run(self.problem, self.settings)
         if len(self.seeds) < len(self.search_seeds):
             self.notes.append(
                 f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         self.executor.open(self.problem)
-        self.executor.compile(compile_run, self.settings)
+        self.executor.compile(self.compile_run, self.settings)
         self.begun = self.checkpoint.begin("rgmjmcmc")
         if self.checkpoint.phase not in (None, "search"):
             self._resume()
@@ -206,6 +214,7 @@ class _Driver:
             "importance": first.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
         }
+        flat |= self._own_arrays()
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
         self.checkpoint.save(state | {"warmup_steps": self.warmup_steps}, flat)
@@ -213,24 +222,35 @@ class _Driver:
     def _resume(self) -> None:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
-        searched = len(self.search_seeds) if self.settings.library else 0
-        counts = reader.array("searched", np.int64, (searched, 4), (0, 1 << 62))
+        counts = reader.array("searched", np.int64, (self._searched(), 4), (0, 1 << 62))
         self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
         features = read_features(reader, "library", self.problem.language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
+        self._read_own_arrays(reader)
         self._make_chains(library)
         for i, chain in enumerate(self.chains):
             chain.restore(part_of(checkpoint.arrays, f"chain-{i}"))
         if checkpoint.phase == "learning":
             learnt = reader.array("learnt", np.float64, (len(features),))
-            self._learn(library, checkpoint.number("round", 1, ROUNDS + 1), learnt)
+            self._learn(library, checkpoint.number("round", 1, self.rounds + 1), learnt)
             return
         self.warmed = self.begun + reader.number("warmed")
         self.counted_from = checkpoint.number_or_none("counted_from")
         if self.counted_from is not None:
             self.notes = [str(note) for note in (checkpoint.state or {}).get("notes", ())]
+
+    def _searched(self) -> int:
+        """Chains of the search, of which a checkpoint has counts."""
+        return len(self.search_seeds) if self.settings.library else 0
+
+    def _own_arrays(self) -> Snapshot:
+        """What else warm-up knows, for a checkpoint."""
+        return {}
+
+    def _read_own_arrays(self, reader: Reader) -> None:
+        """Take it over from a checkpoint."""
 
     def _best_model(self) -> str:
         """The best model so far, in words."""
@@ -319,24 +339,24 @@ class _Driver:
         memory = self.budget.memory // len(self.seeds)
 
         def make(seed: np.random.SeedSequence) -> ReversibleChain:
-            return ReversibleChain(self.problem, *library, seed, self.settings, memory)
+            return ReversibleChain(self.problem, *library, seed, self.settings, memory, self.screened)
 
         self.chains = self.executor.pool.map(make, self.seeds)
 
     def _learn(self, library: Library, done: int, learnt: np.ndarray | None = None) -> None:
         """Rounds that do not count: flip weights are learnt, and features that were missing get a place."""
         learnt = library.importance if learnt is None else learnt
-        for i in range(done, ROUNDS):
+        for i in range(done, self.rounds):
             shares = self._round(i)
             # Later rounds are nearer to the target: each counts as much as all before it.
             learnt = 0.5 * learnt + 0.5 * np.mean(shares, axis=0)
             for chain in self.chains:
                 chain.learn(learnt)
-            if i < ROUNDS - 1 and self._has_time() and self._met_features_worth_a_place(library):
+            if i < self.rounds - 1 and self._has_time() and self._met_features_worth_a_place(library):
                 library = self._freeze()
                 learnt = library.importance
             if self.context.progress:
-                self.context.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS, 1.0, "learning")
+                self.context.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / self.rounds, 1.0, "learning")
             if self.checkpoint.due():
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
@@ -362,10 +382,11 @@ class _Driver:
 
     def _round(self, i: int) -> list[np.ndarray]:
         if self.budget.seconds is None:
-            steps = LEARN_STEPS if self.budget.warmup is None else max(1, int(self.budget.warmup) // (10 * ROUNDS))
+            warmup = self.budget.warmup
+            steps = self.learn_steps if warmup is None else max(1, int(warmup) // (10 * self.rounds))
             self.warmup_steps += steps * len(self.chains)
             return self._warm_up(steps)
-        until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / ROUNDS)
+        until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / self.rounds)
         shares, steps = timed_pieces(self._warm_up, until, self.executor.pace.short)
         self.warmup_steps += steps * len(self.chains)
         return shares

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from modejump.problem.wide_problem import WideProblem
 from modejump.runtime.context import Context
 from modejump.samplers.enumerate import enumerate_models
 from modejump.samplers.gmjmcmc import gmjmcmc
@@ -13,6 +14,7 @@ from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import rgmjmcmc
 from modejump.samplers.sample_search import SampledRows, sample_search
+from modejump.samplers.wide_selection import wide_selection
 
 SAMPLERS: dict[str, Callable[[Any, Plan, Context], Result]] = {
     "enumerate": enumerate_models,
@@ -44,7 +46,11 @@ def sample(problem: Any, plan: Plan, context: Context | None = None) -> Result:
     8
     """
     context = context or Context()
-    sampler = sample_search if isinstance(problem, SampledRows) else SAMPLERS[plan.algorithm]
+    sampler: Callable[[Any, Plan, Context], Result] = SAMPLERS[plan.algorithm]
+    if isinstance(problem, SampledRows):
+        sampler = sample_search
+    elif isinstance(problem, WideProblem):
+        sampler = wide_selection
     try:
         return sampler(problem, plan, context)
     finally:

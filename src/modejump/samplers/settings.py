@@ -44,8 +44,9 @@ class Sampler:
         MJMCMC steps inside one population; default 100, and more for long columns.
     rate : float
         Expected number of fresh features drawn for a population.
-    edits : float
-        Share of fresh features that are edits of library features; the others are drawn from the whole space.
+    edits : float, optional
+        Share of fresh features that are edits of library features; the others are drawn from the whole space. Default
+        0.7, and 0.1 where features are plain covariates.
     generated : int
         Features that the operators try to generate for the population of a literal, delayed or small move.
     population_search : {"greedy", "annealing", "mcmc"}
@@ -75,7 +76,7 @@ class Sampler:
     moves: Mapping[str, float] | None = None
     population_steps: int | None = None
     rate: float = 3.0
-    edits: float = 0.7
+    edits: float | None = None
     generated: int = 8
     population_search: str = "greedy"
     population_rho: float | None = None
@@ -89,7 +90,7 @@ class Sampler:
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 < value < 1):
                 raise InputError(f"{name} of the sampler is {value!r}; give a probability strictly between 0 and 1.")
-        if not (_is_number(self.edits) and 0 <= self.edits < 1):
+        if self.edits is not None and not (_is_number(self.edits) and 0 <= self.edits < 1):
             raise InputError(f"edits of the sampler is {self.edits!r}; give a share of at least 0 and below 1.")
         if not (_is_number(self.rate) and 0 <= self.rate <= 16):
             raise InputError(f"rate of the sampler is {self.rate!r}; give a number from 0 to 16.")

@@ -17,7 +17,7 @@ from modejump.kernels.moves import Moves
 from modejump.kernels.populations.archive import Archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores, evaluate_models, place_edits, score_edits
-from modejump.kernels.populations.fresh_features import FreshFeatures, restore_place
+from modejump.kernels.populations.fresh_features import FreshFeatures, list_occupied, restore_place
 from modejump.kernels.populations.genetic import Genetic, evolve
 from modejump.kernels.populations.population import Population, fill_place
 from modejump.kernels.populations.reversible import finish, sample
@@ -74,6 +74,7 @@ def work(task, fc, numbers, models, values):
     elif task == RESTORE_PLACES:
         for i in range(len(numbers)):
             values[i] = restore_place(fc, fc.limit + i, numbers[i])
+        list_occupied(fc)
     elif task == SETTLE:
         for i in range(len(numbers)):
             write_column(fc.space, fc.table, fc.pool, numbers[i])

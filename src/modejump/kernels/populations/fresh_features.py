@@ -244,6 +244,20 @@ def _poisson(rng, rate):
 
 
 @kernel
+def list_occupied(fc):
+    """List the places that have a fresh feature, for flips to choose among."""
+    features, occupied = fc.population.feature, fc.moves.occupied
+    if len(occupied) == 1:
+        return
+    count = 0
+    for place in range(fc.fresh.first, len(features)):
+        if features[place] >= 0:
+            count += 1
+            occupied[count] = place
+    occupied[0] = count
+
+
+@kernel
 def draw_population(fc, active):
     """Draw the population's fresh features, each in with its probability rho; marks them in ``active``.
 
@@ -257,3 +271,4 @@ def draw_population(fc, active):
         place = give_place(fc, f)
         if place >= fc.fresh.first:
             active[place] = 1
+    list_occupied(fc)

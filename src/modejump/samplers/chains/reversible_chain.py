@@ -10,6 +10,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.core.handles import scalars_of
 from modejump.core.random import alias_table, new_stream
+from modejump.features.covariates.language import Screened, covariate_space
 from modejump.features.distribution import FeatureDistribution, list_edits
 from modejump.features.expression import Expression
 from modejump.features.table import forget_from
@@ -90,6 +91,8 @@ class ReversibleChain(Workspace):
         Populations, and moves between them.
     memory : int
         Bytes for the chain's cache of models.
+    screened : Screened, optional
+        How covariates are drawn from very many, as warm-up found it.
     """
 
     def __init__(
@@ -100,7 +103,9 @@ class ReversibleChain(Workspace):
         seed: np.random.SeedSequence,
         settings: Sampler,
         memory: int,
+        screened: Screened | None = None,
     ) -> None:
+        self.screened = screened
         self.library, self.importance, self.settings, self.memory = tuple(library), importance, settings, memory
         self.first = 64 * max(1, -(-len(self.library) // 64))
         size, rows = problem.size, problem.x.shape[1]
@@ -115,6 +120,7 @@ class ReversibleChain(Workspace):
             most=2 * size,
             archive=(FRESH_MODELS, 1 << 16, SPAN),
             stream=new_stream(seed),
+            space=None if screened is None else covariate_space(len(problem.names), screened),
         )
         self.population_steps = settings.inside_population(places, rows)
         self._place_library()
@@ -161,9 +167,9 @@ class ReversibleChain(Workspace):
         threshold, alias = alias_table(probability[listed] if found else np.ones(1))
         place_of = np.zeros(frozen, np.int32)
         place_of[self.places] = np.arange(1, len(self.places) + 1)
-        share = self.settings.edits if found else 0.0
+        share = self.language.edit_share if self.settings.edits is None else self.settings.edits
         return FreshFeatures(
-            q=FeatureDistribution(share, listed, threshold, alias, probability),
+            q=FeatureDistribution(share if found else 0.0, listed, threshold, alias, probability),
             place_of=place_of,
             boost=np.zeros(places),
             log_feature=np.zeros(LOG, np.int64),
@@ -189,7 +195,8 @@ class ReversibleChain(Workspace):
     def flip_table(self, inclusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Alias table of flips: library features by what is known of them, all places of fresh features alike.
 
-        Were the places of fresh features not alike, the kernel would depend on which came when, that is, on the past.
+        A flip that falls on one of these takes any one that has a feature. Were they not alike, the kernel would depend
+        on which came when, that is, on the past.
         """
         places, known = len(self.arrays.population.feature), len(self.library)
         weight = np.zeros(places)
@@ -208,7 +215,8 @@ class ReversibleChain(Workspace):
         all_cdf, all_ratio = np.ones((places, width)), np.full((places, width), -np.inf)
         all_partner[:known], all_cdf[:known], all_ratio[:known] = partner, cdf, ratio
         flips = self.flip_table(self.importance)
-        return new_moves(self.settings, KERNEL_WEIGHTS, flips, (all_partner, all_cdf, all_ratio))
+        moves = new_moves(self.settings, KERNEL_WEIGHTS, flips, (all_partner, all_cdf, all_ratio))
+        return moves._replace(occupied=np.zeros(1 + places - self.first, np.int64))
 
     def advance(self, steps: int) -> None:
         """Exactly so many steps; arrays grow, and are emptied, between populations."""
@@ -248,12 +256,16 @@ class ReversibleChain(Workspace):
             if len(self.means) == MAX_BATCHES:
                 self.merge_batches()
 
+    def model(self) -> Model:
+        """The model that the chain is in."""
+        places = np.flatnonzero(self.arrays.chain.state.member)
+        return frozenset(self.feature(int(f)) for f in self.arrays.population.feature[places])
+
     def _draw(self) -> tuple[Model, float]:
         """The model that the chain is in, with its log posterior."""
         state = self.arrays.chain.state
         places = np.flatnonzero(state.member)
-        model = frozenset(self.feature(int(f)) for f in self.arrays.population.feature[places])
-        return model, float(state.scalars["log_posterior"] - self.arrays.fresh.boost[places].sum())
+        return self.model(), float(state.scalars["log_posterior"] - self.arrays.fresh.boost[places].sum())
 
     def merge_batches(self) -> None:
         """Make neighbouring batches one, two and two; an odd one at the end is left out."""
@@ -398,7 +410,7 @@ class ReversibleChain(Workspace):
 
     def recipe(self) -> Mapping[str, Any]:
         """Arguments of the class, besides the problem and the random stream."""
-        names = ("library", "importance", "settings", "memory")
+        names = ("library", "importance", "settings", "memory", "screened")
         return {name: getattr(self, name) for name in names}
 
     def snapshot(self) -> Snapshot:

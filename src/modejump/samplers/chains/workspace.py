@@ -58,6 +58,8 @@ class Workspace:
         The chain's random stream.
     scored : int
         Models whose edits are scored.
+    space : named tuple, optional
+        The language's space, where warm-up has said how features are drawn from it.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Workspace:
         archive: tuple[int, int, float] = (1, 1, np.inf),
         stream: np.ndarray | None = None,
         scored: int = 0,
+        space: Any = None,
     ) -> None:
         self.problem, self.language = problem, problem.language
         # C functions that compiled code calls live as long as the chain.
@@ -80,7 +83,7 @@ class Workspace:
         table = new_table(features)
         pool, alive = self.language.new_pool(problem.x, problem.y, problem.root_weight, features, columns)
         self._alive.append(alive)
-        space = self.language.space()
+        space = self.language.space() if space is None else space
         data, population = self._new_places(places, most)
         capacity, seen, span = archive
         stamps = features if scored else 0

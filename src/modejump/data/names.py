@@ -1,0 +1,120 @@
+"""Names of very many columns, without a million objects where they are only numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, overload
+
+from modejump.core.errors import InputError
+
+
+class NumberedNames(Sequence[str]):
+    """The names x1, x2, ... of an array's columns.
+
+    Parameters
+    ----------
+    count : int
+        Number of columns.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.total = int(count)
+
+    def __len__(self) -> int:
+        return self.total
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        if isinstance(at, slice):
+            return tuple(f"x{j + 1}" for j in range(*at.indices(self.total)))
+        if not -self.total <= at < self.total:
+            raise IndexError(at)
+        return f"x{at % self.total + 1}"
+
+    def index(self, name: Any, *bounds: int) -> int:
+        """Place of a name; ValueError where it is none of them."""
+        text = str(name)
+        if text[:1] == "x" and text[1:].isascii() and text[1:].isdigit() and text[1] != "0":
+            if 1 <= (number := int(text[1:])) <= self.total:
+                return number - 1
+        raise ValueError(f"{name!r} is not one of x1, ..., x{self.total}")
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self.index(name)
+        except ValueError:
+            return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NumberedNames) and other.total == self.total
+
+    def __hash__(self) -> int:
+        return hash(("x", self.total))
+
+
+class GivenNames(Sequence[str]):
+    """Names that columns have of their own, with their places.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names, each once.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        if len(self._place) < len(self.names):
+            seen: set[str] = set()
+            twice = next(name for name in self.names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise InputError(f"two columns are named {twice!r}; give each column its own name.")
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        return self.names[at]
+
+    def index(self, name: Any, *bounds: int) -> int:
+        """Place of a name; ValueError where it is none of them."""
+        try:
+            return self._place[name]
+        except KeyError:
+            raise ValueError(f"{name!r} is not a column") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._place
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GivenNames) and other.names == self.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+
+# Names of either kind.
+Names = NumberedNames | GivenNames
+
+
+def names_of(given: Sequence[str] | int | Names) -> Names:
+    """Names from a list of them, or from the number of columns that are only numbered."""
+    if isinstance(given, NumberedNames | GivenNames):
+        return given
+    return NumberedNames(given) if isinstance(given, int) else GivenNames(given)
+
+
+def stored_names(names: Names) -> int | list[str]:
+    """Names as JSON holds them, for `names_of`."""
+    return names.total if isinstance(names, NumberedNames) else list(names.names)
