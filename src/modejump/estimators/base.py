@@ -22,7 +22,6 @@ from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Spec, Table, read_table
-from modejump.data.wide_table import WideSpec
 from modejump.estimators import equations
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, count_workers, read_always_in
@@ -122,11 +121,11 @@ class PosteriorEstimator(BaseEstimator):
         """Rows whose response the family can have, equal ones merged."""
         if table.classes is None:
             options.family.check(table.used)
-        assert not isinstance(table.spec, WideSpec)
+        assert isinstance(table.spec, TableSpec | FormulaSpec)
         options = self._with_terms(table.spec, options)
         return (table if options.family.custom else table.merged()), options
 
-    def _with_terms(self, spec: TableSpec | FormulaSpec | MarkerSpec, options: Options) -> Options:
+    def _with_terms(self, spec: TableSpec | FormulaSpec, options: Options) -> Options:
         """The options with the names of the terms that are always in."""
         columns = spec.variables if isinstance(spec, TableSpec) else []
         return dataclasses.replace(options, always_in=read_always_in(self.always_in, list(spec.terms), columns))
