@@ -199,6 +199,25 @@ class Selection(PosteriorEstimator):
             more = {"covariates": len(self.table_.variables), "prior": self._options.model_prior}
         return summarise(self._fitted, features, models, response=self._response_words(), **more)
 
+    def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
+        """Groups of correlated terms, each with the probability that at least one of them is in the model.
+
+        Parameters
+        ----------
+        level : float
+            Share of its group's probability that a set must have.
+        purity : float
+            Least absolute correlation between any two terms of a set.
+        min_probability : float
+            Sets of a lower probability are not reported.
+
+        Returns
+        -------
+        DataFrame
+            ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+        """
+        return self._fitted.credible_sets(level, purity, min_probability)
+
     @property
     def coef_(self) -> np.ndarray:
         """Model-averaged coefficients of the design columns, on their original scale."""
