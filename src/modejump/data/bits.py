@@ -73,6 +73,11 @@ class BitColumns:
             words[start : start + block.shape[1]] = pack_block(block == 1)
         return cls(words, blocks.rows)
 
+    @classmethod
+    def of_ones(cls, ones: np.ndarray) -> BitColumns:
+        """From a boolean matrix (n, m)."""
+        return cls(pack_block(ones), len(ones))
+
     def __len__(self) -> int:
         return len(self.words)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.core.progress import reporter
+from modejump.core.progress import Report, reporter
+from modejump.data.bits import BitColumns
 from modejump.data.markers import MarkerSpec, learn_markers
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_rows
@@ -18,9 +19,10 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor, ch
 from modejump.estimators.bgnlm import LawSearch
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
+from modejump.estimators.prepare import LEADERS
 from modejump.features.logic.space import LogicSpace
 from modejump.likelihoods import Family
-from modejump.problem.score_statistics import marginal_statistics
+from modejump.problem.score_statistics import marginal_statistics, subgroup_statistics
 from modejump.samplers.budget import Budget
 
 # Markers that features are made of where nothing else is asked.
@@ -39,8 +41,9 @@ coding : {"binary", "genotype"}
 missing : {"refuse", "mode"}
     What to do about missing genotypes: refuse them, or replace each by the most frequent genotype of its column.
 preselect : int, optional
-    Of very many binary covariates, features are made of this many: those whose marginal Bayes factors are largest;
-    1000 by default. The logic prior counts all of them.
+    Of very many binary covariates, features are made of this many, 1000 by default: half are those of the largest
+    marginal Bayes factors, half those of the largest effects in the rows where one of the 100 leading ones is 0, or 1.
+    The logic prior counts all of them.
 algorithm : str
     "rgmjmcmc" samples reversibly, so that frequencies are posterior probabilities with a Monte Carlo error; "gmjmcmc"
     searches only, and renormalises over the models found. "auto" is "rgmjmcmc".
@@ -112,10 +115,12 @@ class LogicSearch(LawSearch):
         most = options.markers.preselect or PRESELECT
         kept = np.arange(len(markers))
         if len(markers) > most:
-            looks = marginal_statistics(markers, rows.used, options.family, fixed, rows.weights, rows.offset)
-            kept = np.sort(np.argsort(-looks, kind="stable")[:most])
+            null = (rows.used, options.family, fixed, rows.weights, rows.offset)
+            with reporter(self.progress) as report:
+                kept = _preselected(markers, null, most, report)
             spec = spec.some(kept.tolist())
-        design = np.hstack([markers.unpack(kept).astype(np.float64), fixed])
+        design = np.empty((markers.n, len(kept) + fixed.shape[1]))
+        design[:, : len(kept)], design[:, len(kept) :] = markers.unpack(kept), fixed
         table = dataclasses.replace(rows, spec=spec, design=design)
         if table.classes is None:
             options.family.check(table.used)
@@ -135,6 +140,15 @@ class LogicSearch(LawSearch):
         from modejump.posterior.credible_sets import covariate_inclusion
 
         return covariate_inclusion(self._fitted).sort_values(ascending=False, kind="stable")
+
+
+def _preselected(markers: BitColumns, null: tuple[Any, ...], most: int, report: Report | None) -> np.ndarray:
+    """Numbers of the markers to make features of: half by their own effects, half by those in subgroups."""
+    order = np.argsort(-marginal_statistics(markers, *null), kind="stable")
+    kept = order[: -(-most // 2)]
+    within = subgroup_statistics(markers, order[:LEADERS], *null, report=report)
+    within[kept] = -1.0
+    return np.sort(np.concatenate([kept, np.argsort(-within, kind="stable")[: most - len(kept)]]))
 
 
 @documented(_OWN)

@@ -11,6 +11,7 @@ import numpy as np
 from modejump.core.errors import InputError, warn_user
 from modejump.core.memory import need_memory
 from modejump.core.threads import ThreadPool
+from modejump.data.bits import BitColumns
 from modejump.data.coding import TableSpec
 from modejump.data.markers import MarkerSpec
 from modejump.data.sources import Rows
@@ -29,7 +30,7 @@ from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
-from modejump.problem.score_statistics import marginal_statistics
+from modejump.problem.score_statistics import marginal_statistics, subgroup_statistics
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
@@ -43,6 +44,8 @@ AUTO_FITS = 5e7
 # The same for models that a Python function scores: nobody knows how long it takes.
 AUTO_SCORED = 12
 SELECTION_CHAINS, SEARCH_CHAINS = 4, 16
+# Leading markers of logic regression, in whose subgroups others are looked at.
+LEADERS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +207,12 @@ def _logic(table: Table, options: Options) -> tuple[FeatureProblem, Plan]:
     if isinstance(prior, LogicPrior) and prior.covariates is None:
         # Markers that were left out count as well: the prior is that of all.
         prior = LogicPrior(spec.total)
-    # Markers that look like the response are drawn more often, in proportion to their statistics.
-    looks = marginal_statistics(x.T, table.response, options.family, fixed, table.weights, table.offset)
+    # Markers that look like the response are drawn more often: by what is beyond chance in their statistics.
+    null, bits = (table.response, options.family, fixed, table.weights, table.offset), BitColumns.of_ones(x == 1.0)
+    looks = marginal_statistics(bits, *null)
+    leaders = np.argsort(-looks, kind="stable")[:LEADERS]
+    within = subgroup_statistics(bits, leaders, *null) - 2.0 * np.log(2.0 * len(leaders))
+    looks = np.maximum(looks, within)
     problem = problem_over(
         x, table.response, Logic(spec.names, options.space, 1.0 + looks), weights=table.weights,
         family=options.family, offset=table.offset, coef_prior=options.coef_prior, model_prior=prior,

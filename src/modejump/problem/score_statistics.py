@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from modejump.core.progress import Report
 from modejump.data.bits import BitColumns
 from modejump.likelihoods import Family
 from modejump.likelihoods.family import Table
@@ -47,9 +48,7 @@ def marginal_statistics(
     ndarray of shape (m,)
         Zero for columns that the base explains.
     """
-    w = np.ones(len(y)) if weights is None else weights
-    base = np.hstack([np.ones((len(y), 1)), np.zeros((len(y), 0)) if fixed is None else fixed])
-    residual = w * (y - _fitted(y, family, base, w, offset))
+    w, residual, base, spread = _null(y, family, fixed, weights, offset)
     basis = np.linalg.qr(base * np.sqrt(w)[:, None])[0] * np.sqrt(w)[:, None]
     if isinstance(columns, BitColumns):
         score, own = columns.sums(residual), columns.sums(w)
@@ -57,8 +56,67 @@ def marginal_statistics(
     else:
         score, own = columns @ residual, (columns * columns) @ w
         shared = [columns @ b for b in basis.T]
-    left = own - np.sum(np.square(shared), axis=0)
+    return _statistic(score, own - np.sum(np.square(shared), axis=0), own, spread)
+
+
+def subgroup_statistics(
+    columns: BitColumns,
+    leaders: np.ndarray,
+    y: np.ndarray,
+    family: Family,
+    fixed: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    offset: np.ndarray | None = None,
+    report: Report | None = None,
+) -> np.ndarray:
+    """The largest score statistic of each column among the rows where a leading column is 1, and where it is 0.
+
+    A leaf of an interaction may have hardly any effect of its own, but one in such a subgroup.
+
+    Parameters
+    ----------
+    columns : BitColumns
+        The columns.
+    leaders : ndarray of int
+        Numbers of the leading columns.
+    y, family, fixed, weights, offset
+        As for :func:`marginal_statistics`.
+    report : callable, optional
+        Called with the leading columns done, their number, and a note.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
+    w, residual, _, spread = _null(y, family, fixed, weights, offset)
+    every = columns.sums(residual), columns.sums(w)
+    best = np.zeros(len(columns))
+    for done, leader in enumerate(leaders.tolist(), start=1):
+        inside = columns.unpack(leader).astype(np.float64)
+        some = columns.sums(residual * inside), columns.sums(w * inside)
+        for group, (score, own) in ((inside, some), (1.0 - inside, (every[0] - some[0], every[1] - some[1]))):
+            total, size = float(residual @ group), float(w @ group)
+            found = _statistic(score - total * own / size, own - own**2 / size, own, spread)
+            found[leader] = 0.0
+            best = np.maximum(best, found)
+        if report is not None:
+            report(done, len(leaders), "screening interactions")
+    return best
+
+
+def _null(
+    y: np.ndarray, family: Family, fixed: np.ndarray | None, weights: np.ndarray | None, offset: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Weights, weighted residuals of the base model, its columns, and the residuals' variance."""
+    w = np.ones(len(y)) if weights is None else weights
+    base = np.hstack([np.ones((len(y), 1)), np.zeros((len(y), 0)) if fixed is None else fixed])
+    residual = w * (y - _fitted(y, family, base, w, offset))
     spread = float((residual**2 / np.where(w > 0, w, 1.0)).sum() / max(w.sum() - base.shape[1], 1.0))
+    return w, residual, base, spread
+
+
+def _statistic(score: np.ndarray, left: np.ndarray, own: np.ndarray, spread: float) -> np.ndarray:
+    """Squared scores over their variances; zero where nothing is left of a column."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = score**2 / (left * spread)
     return np.where((left > _OWN_SHARE * np.maximum(own, 1e-300)) & np.isfinite(found), found, 0.0)
