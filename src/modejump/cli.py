@@ -83,12 +83,14 @@ def fit(
     coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
     model_prior: Annotated[
         str | None,
-        typer.Option(help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4; for laws complexity=1/n."),
+        typer.Option(
+            help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4; of features complexity=1/n, logic."
+        ),
     ] = None,
     logic: Annotated[
         bool, typer.Option("--logic", help="Search for logic features of binary columns, such as a & (b | !c).")
     ] = False,
-    leaves: Annotated[int | None, typer.Option(help="Most leaves of a logic feature: up to 5, the default.")] = None,
+    leaves: Annotated[int | None, typer.Option(help="Most leaves of a logic feature: 5 by default, not more.")] = None,
     genotypes: Annotated[
         bool, typer.Option("--genotypes", help="Columns are genotypes 0, 1, 2: dominant and recessive markers.")
     ] = False,
@@ -96,7 +98,7 @@ def fit(
         str | None, typer.Option(help="Missing genotypes: refuse, or mode for the most frequent one.")
     ] = None,
     preselect: Annotated[
-        int | None, typer.Option(metavar="N", help="Make logic features of so many columns: 1000 by default.")
+        int | None, typer.Option(metavar="N", help="Make features of N columns, those most like the target (1000).")
     ] = None,
     transforms: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""``modejump fit --logic`` and ``predict``: tables and PLINK files, pages of 80 columns, options that do not go together."""
+"""``modejump fit --logic`` and ``predict``: tables, PLINK files, pages of 80 columns, and what is refused."""
 
 from __future__ import annotations
 
@@ -73,9 +73,8 @@ def test_fit_prints_a_page_of_logic_features_and_its_run_predicts(
 
 
 def test_classes_and_weights(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        fit("data.csv --target ill --logic --always-in age --drop trait --weights w --family binomial --out run") == 0
-    )
+    line = "data.csv --target ill --family binomial --logic --always-in age --drop trait --weights w --out run"
+    assert fit(line) == 0
     assert "logit P(ill = yes) =" in capsys.readouterr().out
     assert main("predict run new.csv".split()) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -140,7 +140,7 @@ def test_constant_markers_are_ignored_with_a_warning() -> None:
     assert np.isfinite(model.predict(X)).all()
     with pytest.warns(ModejumpWarning, match="^columns 'c', 'd' are constant and are ignored.$"):
         fit(X.assign(c=0, d=True))
-    with pytest.warns(ModejumpWarning, match="^1 marker is constant and is ignored: a_d.$"):
+    with pytest.warns(ModejumpWarning, match="^5 markers are constant and are ignored: a_d, b_r, c_r, d_r, e_r.$"):
         fit(X.assign(a=X["a"] + 1), coding="genotype")
 
 
