@@ -23,6 +23,7 @@ from sklearn.utils.validation import validate_data
 
 import modejump
 from modejump import Budget, ComplexityPrior, LogicClassifier, LogicPrior, LogicRegressor, LogicSpace, ModejumpWarning
+from modejump.data.response import read_weights
 from modejump.plots import plot_genome
 from modejump.runtime import checkpoints
 
@@ -74,7 +75,8 @@ class Binarised:
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         values = validate_data(self, X, ensure_min_samples=2, dtype=np.float64)
         # Repeated rows and rows of weight zero must not change them.
-        counted = values if sample_weight is None else values[np.asarray(sample_weight) > 0]
+        weights = read_weights(sample_weight, len(values))
+        counted = values if weights is None else values[weights > 0]
         self.medians_ = np.array([np.median(np.unique(column)) for column in counted.T])
         read = super()._read(self._binary(values), y, sample_weight, offset)  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True)
