@@ -64,9 +64,15 @@ def _root(
 @app.command()
 def fit(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV or Parquet, or a directory of Parquet files.")
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Table: CSV, TSV or Parquet, or a directory of Parquet files; with --logic PLINK's .bed.",
+        ),
     ],
-    target: Annotated[str | None, typer.Option(help="Column of the response.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the response; for .bed a name for the phenotype in .fam.")
+    ] = None,
     family: Annotated[
         str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
     ] = "gaussian",
@@ -77,13 +83,30 @@ def fit(
     coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
     model_prior: Annotated[
         str | None,
-        typer.Option(help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4; for laws complexity=1/n."),
+        typer.Option(
+            help="Prior of the models: uniform, bernoulli=0.1, beta-binomial=1,4; of features complexity=1/n, logic."
+        ),
+    ] = None,
+    logic: Annotated[
+        bool, typer.Option("--logic", help="Search for logic features of binary columns, such as a & (b | !c).")
+    ] = False,
+    leaves: Annotated[int | None, typer.Option(help="Most leaves of a logic feature: 5 by default, not more.")] = None,
+    genotypes: Annotated[
+        bool, typer.Option("--genotypes", help="Columns are genotypes 0, 1, 2: dominant and recessive markers.")
+    ] = False,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing genotypes: refuse, or mode for the most frequent one.")
+    ] = None,
+    preselect: Annotated[
+        int | None, typer.Option(metavar="N", help="Make features of N columns, those most like the target (1000).")
     ] = None,
     transforms: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Search for laws: features by these transforms, or G1, G2, or none."),
     ] = None,
-    always_in: Annotated[str, typer.Option(metavar="A,B", help="Terms that are in every model.")] = "",
+    always_in: Annotated[
+        str, typer.Option(metavar="A,B", help="Terms in every model; beside --logic any numbers, such as age.")
+    ] = "",
     factors: Annotated[str, typer.Option(metavar="A,B", help="Columns that are factors.")] = "",
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of case weights.")] = None,
@@ -91,7 +114,7 @@ def fit(
         str | None, typer.Option(metavar="COLUMN", help="Column of offsets: known parts of the linear predictor.")
     ] = None,
     formula: Annotated[str | None, typer.Option(help="Terms by formula, such as 'y ~ a + C(f) + a:b'.")] = None,
-    chains: Annotated[int | None, typer.Option(help="Chains: 4, or 16 in a search for laws.")] = None,
+    chains: Annotated[int | None, typer.Option(help="Chains: 4, or 16 in a search among features.")] = None,
     steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Sampling time.")] = None,
     mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
@@ -111,7 +134,7 @@ def fit(
     ] = False,
     sampler: Annotated[str | None, _SAMPLER] = None,
 ) -> None:
-    """Find out which columns of a table, or which laws made of them, explain the target."""
+    """Find out which columns of a table, or which laws or logic features made of them, explain the target."""
     asked = _namespace(locals(), "transforms", "always_in", "factors", "drop")
     from modejump.commands.fit import run_fit
 
@@ -138,7 +161,7 @@ def resume(
 @app.command()
 def predict(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory written by fit --out.")],
-    data: Annotated[Path, typer.Argument(metavar="NEW", help="Table with the covariates of new rows.")],
+    data: Annotated[Path, typer.Argument(metavar="NEW", help="Table with the covariates of new rows, or a .bed.")],
     interval: Annotated[float | None, typer.Option(help="Level of prediction intervals, such as 0.9.")] = None,
     kind: Annotated[str, typer.Option(help="bma (average over models), best or median.")] = "bma",
     offset: Annotated[

@@ -212,7 +212,7 @@ def test_reversible_chains_are_judged_by_what_they_did_not_visit(
     # The best model of each chain is not what frequencies are judged by.
     assert "reached the best model" not in text
     assert "frequencies agree" in text and "R-hat is at most" in text and sentences(text) == 3
-    assert ("perhaps with laws that were not met; run longer" in text) == (level == "doubtful")
+    assert ("perhaps with features that were not met; run longer" in text) == (level == "doubtful")
 
 
 def test_reversible_chains_that_sit_apart_are_bad(problem: Problem, chains: Result) -> None:

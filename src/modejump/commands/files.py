@@ -17,6 +17,11 @@ from modejump.likelihoods import resolve_family
 IN_MEMORY = 2**30
 
 
+def is_plink(path: Path) -> bool:
+    """Whether a path is that of PLINK's genotypes."""
+    return path.suffix.lower() == ".bed"
+
+
 def read_table(path: Path) -> pd.DataFrame:
     """A CSV file (commas, or tabs for ``.tsv``) or a Parquet file as a frame."""
     if not path.exists():

@@ -13,18 +13,26 @@ import pandas as pd
 from rich.console import Console
 
 from modejump.commands.backend import check_backend, jobs_for, working_on
-from modejump.commands.files import chunked_source, need_columns, read_table
+from modejump.commands.files import chunked_source, is_plink, need_columns, read_table
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
-from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning
+from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning, warn_user
 from modejump.data.formulas import columns_named
+from modejump.data.plink import read_plink
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor, LawSearch
+from modejump.estimators.logic import LogicClassifier, LogicRegressor
 from modejump.estimators.runs import Run, resume
+from modejump.features.logic.space import LogicSpace
 from modejump.likelihoods import FAMILIES
+from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.logic_prior import LogicPrior
 from modejump.runtime.checkpoints import EVERY
 from modejump.runtime.directory import RunDirectory
 from modejump.samplers.budget import Budget
+
+# Options that only logic features have.
+_LOGIC_ONLY = ("leaves", "genotypes", "missing", "preselect")
 
 
 def run_fit(asked: Any) -> None:
@@ -38,12 +46,14 @@ def run_fit(asked: Any) -> None:
     check_backend(asked.backend, asked.scheduler)
     if asked.family not in FAMILIES:
         raise InputError(f"unknown --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
-    barred = {"formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
+    _check_logic(asked)
+    barred = {"logic": asked.logic, "formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
     source = chunked_source(asked.data, asked.drop, asked.chunked, barred, asked.family)
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
-    frame = read_table(asked.data) if source is None else None
-    target = _target(asked)
+    plink = is_plink(asked.data)
+    frame = read_table(asked.data) if source is None and not plink else None
+    target = asked.target or "phenotype" if plink else _target(asked)
     with caught_warnings() as caught:
         if source is not None:
             if asked.backend != "threads":
@@ -53,7 +63,10 @@ def run_fit(asked: Any) -> None:
                 run.store(estimator)
         else:
             with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
-                _fit_frame(estimator, frame, target, asked, run)
+                if plink:
+                    _fit(estimator, "fit", _phenotype(asked, target), {}, f"{target} in {asked.data.name}", run)
+                else:
+                    _fit_frame(estimator, frame, target, asked, run)
     show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
 
 
@@ -140,9 +153,31 @@ def _run(asked: Any, chunks: bool) -> Run | None:
     return run
 
 
+def _check_logic(asked: Any) -> None:
+    """Refuse options of logic features without --logic, and options that do not go with it."""
+    plink = is_plink(asked.data)
+    if not asked.logic:
+        given = [f"--{name}" for name in _LOGIC_ONLY if getattr(asked, name) not in (None, False)]
+        given += ["--model-prior logic"] if _prior_name(asked) == LogicPrior.name else []
+        if given:
+            raise InputError(f"{given[0]} goes with --logic; add --logic, or leave it out.")
+        if plink:
+            raise InputError(f"{asked.data} holds genotypes, which only --logic reads; add --logic.")
+        return
+    for name in ("transforms", "factors", "formula"):
+        if getattr(asked, name) not in (None, ()):
+            raise InputError(f"--{name} does not go with --logic; leave one of them out.")
+    for name in ("weights", "offset"):
+        if plink and getattr(asked, name) is not None:
+            raise InputError(f"--{name} names a column of a table, and PLINK's files have none; leave it out.")
+
+
+def _prior_name(asked: Any) -> str:
+    return (asked.model_prior or "").partition("=")[0].strip()
+
+
 def _estimator(asked: Any) -> Any:
-    prior = (asked.model_prior or "").partition("=")[0].strip()
-    laws = asked.transforms is not None or asked.algorithm in ("gmjmcmc", "rgmjmcmc") or prior == "complexity"
+    searches = asked.algorithm in ("gmjmcmc", "rgmjmcmc") or _prior_name(asked) == ComplexityPrior.name
     classes = FAMILIES[asked.family].response == "class"
     options: dict[str, Any] = {
         "coef_prior": parse_coef_prior(asked.coef_prior),
@@ -160,7 +195,12 @@ def _estimator(asked: Any) -> Any:
         options["family"] = asked.family
     if asked.model_prior is not None:
         options["model_prior"] = parse_model_prior(asked.model_prior)
-    if not laws:
+    if asked.logic:
+        options |= {"always_in": asked.always_in, "preselect": asked.preselect, "space": LogicSpace(asked.leaves)}
+        options |= {"coding": "genotype"} if asked.genotypes or is_plink(asked.data) else {}
+        options |= {} if asked.missing is None else {"missing": asked.missing}
+        return (LogicClassifier if classes else LogicRegressor)(**options)
+    if asked.transforms is None and not searches:
         return (BGLMClassifier if classes else BGLMRegressor)(always_in=asked.always_in, **options)
     for option in ("always_in", "factors", "formula"):
         if getattr(asked, option):
@@ -208,11 +248,31 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, target: str, asked: Any, run
         fit, data = "fit_formula", (formula, frame.drop(columns=list(unused)))
     else:
         fit, data = "fit", _columns(estimator, frame, target, unused, asked)
+    _fit(estimator, fit, data, more, f"{target} in {asked.data.name}", run)
+
+
+def _fit(estimator: Any, fit: str, data: tuple[Any, ...], more: dict[str, Any], title: str, run: Run | None) -> None:
+    """Fit in the directory of a run, or without one."""
     if run is None:
         getattr(estimator, fit)(*data, **more)
     else:
-        run.title = f"{target} in {asked.data.name}"
+        run.title = title
         getattr(run, fit)(estimator, *data, **more)
+
+
+def _phenotype(asked: Any, target: str) -> tuple[Any, pd.Series]:
+    """Genotypes of PLINK's files and the phenotypes in them; individuals without one are left out."""
+    every = read_plink(asked.data)
+    need_columns(every.names, asked.drop, "--drop")
+    kept = [name for name in every.names if name not in set(asked.drop)]
+    genotypes = read_plink(asked.data, kept, drop_missing=True)
+    if genotypes.rows < every.rows:
+        left_out = every.rows - genotypes.rows
+        warn_user(f"{left_out} of {every.rows} individuals have no phenotype and are left out.")
+    y = pd.Series(genotypes.phenotype, name=target)
+    # Classes are called as the file calls them: 1 and 2.
+    whole = FAMILIES[asked.family].response == "class" and (y == y.round()).all()
+    return genotypes, y.astype(int) if whole else y
 
 
 def _columns(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from modejump.commands.files import is_large, need_columns, read_table, write_csv
+from modejump.commands.files import is_large, is_plink, need_columns, read_table, write_csv
 from modejump.core.errors import InputError, warn_user
+from modejump.data.coding import ColumnSpec
+from modejump.data.markers import MarkerSpec
 from modejump.data.parquet import scan_parquet
+from modejump.data.plink import PlinkGenotypes, read_plink
 from modejump.data.sources import Source
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.storage import load
@@ -22,19 +26,37 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
     estimator = load(run)
     if not estimator.posterior_.result.finished:
         warn_user(f"the run in {run} was interrupted; these predictions are from partial results.")
-    columns = estimator.table_.columns
-    names = [column.name for column in columns]
+    if is_plink(data):
+        _write(_table(estimator, _genotypes(estimator, data, offset), interval, kind, {}), out)
+        return
     if is_large(data):
         _predict_chunks(estimator, scan_parquet(data), interval, kind, offset, out)
         return
     frame = read_table(data)
-    need_columns(list(frame.columns), names, "the covariate")
+    levels = {str(column.name): column.levels for column in _columns(estimator)}
+    need_columns(list(frame.columns), list(levels), "the covariate")
     more = _offset(estimator, frame, offset)
-    frame = frame[names].copy()
-    for column in columns:
-        if column.levels is not None:
-            frame[column.name] = _as_levels(frame[column.name], column.levels)
-    table = _table(estimator, frame, interval, kind, more)
+    frame = frame[list(levels)].copy()
+    for name, known in levels.items():
+        if known is not None:
+            frame[name] = _as_levels(frame[name], known)
+    _write(_table(estimator, frame, interval, kind, more), out)
+
+
+def _columns(estimator: Any) -> Sequence[ColumnSpec]:
+    spec = estimator.table_
+    return [ColumnSpec(name) for name in spec.columns] if isinstance(spec, MarkerSpec) else spec.columns
+
+
+def _genotypes(estimator: Any, data: Path, offset: str | None) -> PlinkGenotypes:
+    if not isinstance(estimator.table_, MarkerSpec):
+        raise InputError(f"{data} holds genotypes, but the run was not fitted by --logic; give a table of its columns.")
+    if offset is not None or estimator.offset_ is not None:
+        raise InputError("an offset is a column of a table, and PLINK's files have none; give a table.")
+    return read_plink(data)
+
+
+def _write(table: pd.DataFrame, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(table.to_csv(index=False))
     else:
@@ -57,9 +79,7 @@ def _predict_chunks(
             file.write(part.to_csv(index=False, header=i == 0).encode())
 
 
-def _table(
-    estimator: Any, frame: pd.DataFrame, interval: float | None, kind: str, more: dict[str, Any]
-) -> pd.DataFrame:
+def _table(estimator: Any, frame: Any, interval: float | None, kind: str, more: dict[str, Any]) -> pd.DataFrame:
     """Means, or for classes a column with the likelier one and a column of probabilities for each."""
     if not isinstance(estimator, PosteriorClassifier):
         predicted = estimator.predict(frame, interval=interval, kind=kind, **more)

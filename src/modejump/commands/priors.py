@@ -8,6 +8,7 @@ from typing import Any
 from modejump.core.errors import InputError
 from modejump.priors.coefficients import resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.logic_prior import LogicPrior
 from modejump.priors.models import resolve_model_prior
 
 
@@ -17,8 +18,11 @@ def parse_coef_prior(text: str) -> Any:
 
 
 def parse_model_prior(text: str) -> Any:
-    """A model prior from its text; that of features, as in ``complexity=1/n``, takes a text itself."""
+    """A model prior from its text; those of features, as in ``complexity=1/n``, are read here."""
     name, _, a = text.partition("=")
+    if name.strip() == LogicPrior.name:
+        count = _number_or_text(a.strip()) if a.strip() else None
+        return LogicPrior(int(count) if isinstance(count, float) and count.is_integer() else count)  # type: ignore[arg-type]
     if name.strip() == ComplexityPrior.name:
         return ComplexityPrior(_number_or_text(a.strip())) if a.strip() else ComplexityPrior()
     return _parse(text, resolve_model_prior, "model prior")

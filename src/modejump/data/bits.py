@@ -50,7 +50,9 @@ class BitColumns:
     n: int
 
     @classmethod
-    def pack(cls, table: Any, names: Sequence[str] | None = None) -> BitColumns:
+    def pack(
+        cls, table: Any, names: Sequence[str] | None = None, advice: str = "code it as 0 and 1 first, or drop it"
+    ) -> BitColumns:
         """From a table of zeros and ones; anything else in it is refused.
 
         Parameters
@@ -59,6 +61,8 @@ class BitColumns:
             The table, which is read some columns at a time.
         names : sequence of str, optional
             Names of the columns, for messages; by default those of the frame, or x1, x2, and so on.
+        advice : str
+            What a message tells to do about a column with another number.
         """
         blocks = open_columns(table)
         words = np.empty((len(blocks), -(-blocks.rows // 64)), np.uint64)
@@ -66,9 +70,10 @@ class BitColumns:
             bad = (block != 0) & (block != 1)
             if bad.any():
                 row, j = first_entry(bad)
+                gone = np.isnan(block[row, j])
                 raise InputError(
                     f"column {(names or blocks.names)[start + j]!r} is {block[row, j]} in row {row} (counting from 0), "
-                    "and not 0 or 1; code it as 0 and 1 first, or drop it."
+                    f"and not 0 or 1; {'drop or impute such rows first' if gone else advice}."
                 )
             words[start : start + block.shape[1]] = pack_block(block == 1)
         return cls(words, blocks.rows)
@@ -214,6 +219,11 @@ class ColumnBlocks:
             yield start, self.read(start, min(start + step, len(self)))
 
 
+def is_genotypes(table: Any) -> bool:
+    """Whether a table is genotypes in files, and not a frame with a column of that name."""
+    return hasattr(table, "genotypes") and not is_frame(table)
+
+
 def open_columns(table: Any) -> ColumnBlocks:
     """A table by columns.
 
@@ -224,7 +234,7 @@ def open_columns(table: Any) -> ColumnBlocks:
     """
     if isinstance(table, ColumnBlocks):
         return table
-    if hasattr(table, "genotypes"):
+    if is_genotypes(table):
         return ColumnBlocks(table.names, table.rows, table.genotypes)
     if is_frame(table):
         frame = open_frame(table)

@@ -14,13 +14,14 @@ import numpy as np
 
 from modejump.core.errors import InputError, warn_user
 from modejump.core.progress import Report
-from modejump.data.bits import BitColumns, ColumnBlocks, open_columns
+from modejump.data.bits import BitColumns, ColumnBlocks, is_genotypes, open_columns
 from modejump.data.coding import column_name, is_frame, refuse_not_finite
 from modejump.data.genotypes import MISSING, SUFFIXES, TREATMENTS, learn_genotypes
 
 CODINGS = ("binary", "genotype")
 # Names that a message lists.
 _LISTED = 5
+_NOT_BINARY = "code it as 0 and 1, choose coding='genotype' for genotypes 0, 1, 2, or name the column in always_in"
 
 
 class Marker(NamedTuple):
@@ -67,8 +68,8 @@ class MarkerSpec:
 
     @property
     def variables(self) -> list[str]:
-        """Columns that new data must have."""
-        return list(dict.fromkeys([*(self.columns[m.column] for m in self.markers), *self.fixed]))
+        """Columns of the table."""
+        return list(self.columns)
 
     @property
     def terms(self) -> dict[str, list[int]]:
@@ -94,13 +95,14 @@ class MarkerSpec:
             Frames and files are read by name, arrays by position; after a fit on an array, so are frames.
         """
         blocks = open_columns(table)
-        if not self.named or not (is_frame(table) or hasattr(table, "genotypes")):
+        if not self.named or not (is_frame(table) or is_genotypes(table)):
             if len(blocks) != len(self.columns):
                 raise InputError(f"X has {len(blocks)} columns, but the fit had {len(self.columns)}; give as many.")
             place = {name: j for j, name in enumerate(self.columns)}
         else:
             place = {name: j for j, name in enumerate(blocks.names)}
-        lacking = [name for name in self.variables if name not in place]
+        needed = [*(self.columns[marker.column] for marker in self.markers), *self.fixed]
+        lacking = [name for name in needed if name not in place]
         if lacking:
             raise InputError(f"the new data have no column {lacking[0]!r}, which the fit used; add it.")
         design = np.empty((blocks.rows, len(self.markers) + len(self.fixed)))
@@ -108,7 +110,7 @@ class MarkerSpec:
             name = self.columns[marker.column]
             design[:, j] = self._marker(blocks.read(place[name], place[name] + 1)[:, 0], name, marker)
         for j, name in enumerate(self.fixed, len(self.markers)):
-            design[:, j] = blocks.read(place[name], place[name] + 1)[:, 0]
+            design[:, j] = _numbers(blocks, place[name])
         refuse_not_finite(design, self.design_names)
         return design
 
@@ -193,7 +195,7 @@ def learn_markers(
     if missing != "refuse" and coding != "genotype":
         raise InputError("missing is about genotypes; leave it out, or choose coding='genotype'.")
     blocks = open_columns(table)
-    given = [always_in] if isinstance(always_in, str | int) else list(always_in)
+    given = [] if always_in is None else np.atleast_1d(np.asarray(always_in, object)).tolist()
     fixed = tuple(dict.fromkeys(column_name(item, blocks.names, "always_in") for item in given))
     place = {name: j for j, name in enumerate(blocks.names)}
     out = {place[name] for name in fixed}
@@ -202,12 +204,18 @@ def learn_markers(
         raise InputError("X has no binary covariate beside those always in; give at least one column and one row.")
     values = np.zeros((blocks.rows, len(fixed)))
     for j, name in enumerate(fixed):
-        values[:, j] = blocks.read(place[name], place[name] + 1)[:, 0]
+        values[:, j] = _numbers(blocks, place[name])
     refuse_not_finite(values, fixed)
-    named = is_frame(table) or hasattr(table, "genotypes")
+    named = is_frame(table) or is_genotypes(table)
     markers, bits = _read_markers(blocks.some(inside), inside, coding, missing, report)
     spec = MarkerSpec(tuple(blocks.names), markers, fixed, coding, missing, len(markers), named)
     return spec, bits, values
+
+
+def _numbers(blocks: ColumnBlocks, column: int) -> np.ndarray:
+    """A column always in, NaN where a genotype is missing."""
+    values = blocks.read(column, column + 1)[:, 0]
+    return np.where(values == MISSING, np.nan, values) if values.dtype == np.int8 else values
 
 
 def _read_markers(
@@ -220,7 +228,7 @@ def _read_markers(
             for j, r in zip(*np.nonzero(learnt.kept), strict=True)
         ]
         return tuple(made), bits
-    bits = BitColumns.pack(blocks)
+    bits = BitColumns.pack(blocks, advice=_NOT_BINARY)
     counts = bits.counts()
     varies = (counts > 0) & (counts < bits.n)
     constant = [blocks.names[j] for j in np.flatnonzero(~varies).tolist()]

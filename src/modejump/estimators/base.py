@@ -16,6 +16,7 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from modejump.core.errors import InputError, warn_user
+from modejump.data.bits import is_genotypes
 from modejump.data.coding import TableSpec, is_frame
 from modejump.data.formulas import FormulaSpec
 from modejump.data.response import read_offset
@@ -178,7 +179,7 @@ class PosteriorEstimator(BaseEstimator):
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         self.problem_.family.check_rows(None, offset)
-        checked, frame = not isinstance(self.table_, FormulaSpec) and not hasattr(X, "genotypes"), is_frame(X)
+        checked, frame = not isinstance(self.table_, FormulaSpec) and not is_genotypes(X), is_frame(X)
         if checked and frame:
             check_names(self, X, reset=False)
         design = self.table_.apply(X)

@@ -192,11 +192,11 @@ class Selection(PosteriorEstimator):
 
         {parameters}
         """
-        from modejump.estimators.summary import summarise
+        from modejump.estimators.summary import plural, summarise
 
         more: dict[str, Any] = {}
         if self._fitted.laws is not None:
-            more = {"covariates": len(self.table_.variables), "prior": self._options.model_prior}
+            more = {"covariates": plural(len(self.table_.variables), "covariate"), "prior": self._options.model_prior}
         return summarise(self._fitted, features, models, response=self._response_words(), **more)
 
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, Po
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import Chunks
+from modejump.estimators.summary import plural, summarise
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.likelihoods import Family
@@ -121,6 +122,14 @@ class LawSearch(PosteriorEstimator):
         """What the mean of the response is the mean of."""
         return Feature.covariate(self.target_).text
 
+    def _covariates(self) -> str:
+        """What features are made of, in words."""
+        return plural(len(self.table_.variables), "covariate")
+
+    def _stated_prior(self) -> Any:
+        """The prior of the models, as the page states it."""
+        return self._options.model_prior
+
     @documented()
     def page(self, features: int = 20, models: int = 5) -> Summary:
         """What ``summary`` prints, as data.
@@ -128,7 +137,6 @@ class LawSearch(PosteriorEstimator):
         {parameters}
         """
         from modejump.estimators.equations import plain_sum
-        from modejump.estimators.summary import summarise
 
         equation, family = "", self.problem_.family
         if not family.custom:
@@ -138,8 +146,8 @@ class LawSearch(PosteriorEstimator):
             features,
             models,
             response=self._response_words(),
-            covariates=len(self.table_.variables),
-            prior=self._options.model_prior,
+            covariates=self._covariates(),
+            prior=self._stated_prior(),
             equation=equation,
         )
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.core.progress import Report, reporter
-from modejump.data.bits import BitColumns
+from modejump.data.bits import BitColumns, is_genotypes
 from modejump.data.markers import MarkerSpec, learn_markers
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_rows
@@ -19,8 +19,11 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor, ch
 from modejump.estimators.bgnlm import LawSearch
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
-from modejump.estimators.prepare import LEADERS
+from modejump.estimators.prepare import LEADERS, prior_of_all
+from modejump.estimators.summary import count, plural
+from modejump.features.logic.expression import LogicFeature, in_brackets
 from modejump.features.logic.space import LogicSpace
+from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.problem.score_statistics import marginal_statistics, subgroup_statistics
 from modejump.samplers.budget import Budget
@@ -107,7 +110,7 @@ class LogicSearch(LawSearch):
         coding, missing = options.markers.coding, options.markers.missing
         with reporter(self.progress) as report:
             spec, markers, fixed = learn_markers(X, self.always_in, coding, missing, report)
-        if hasattr(X, "genotypes"):
+        if is_genotypes(X):
             self._learn_names(list(X.names))
         else:
             check_names(self, X, reset=True)
@@ -134,6 +137,28 @@ class LogicSearch(LawSearch):
         for j in self.posterior_.predictor(kind).used:
             columns[:, j] = laws.language.column(laws.features[j], table, {})
         return columns, design[:, len(names) :]
+
+    def _symbols(self, form: str, digits: int = 4) -> list[Any]:
+        fixed, features = self.problem_.always_in, super()._symbols(form, digits)
+        if form == "sympy":
+            return [*map(import_sympy().Symbol, fixed), *features]
+        if form == "text":
+            return [*(LogicFeature.of([name], 0b10).text for name in fixed), *map(in_brackets, features)]
+        joined = [len(feature.covariates) > 1 for feature in self.laws_.features]
+        bracketed = [rf"\left({text}\right)" if more else text for text, more in zip(features, joined, strict=True)]
+        return [*(rf"\mathrm{{{escape_latex(name)}}}" for name in fixed), *bracketed]
+
+    def _covariates(self) -> str:
+        spec = self.table_
+        words = plural(spec.total, "binary covariate")
+        if spec.coding == "genotype":
+            words = f"{plural(spec.total, 'marker')} of {plural(len(spec.columns) - len(spec.fixed), 'genotype')}"
+        if len(spec.markers) == spec.total:
+            return words
+        return f"{words}, features made of the {count(len(spec.markers))} of largest marginal Bayes factor"
+
+    def _stated_prior(self) -> Any:
+        return prior_of_all(self._options.model_prior, self.table_)
 
     def marker_inclusion(self) -> pd.Series:
         """Probability of each binary covariate to be in some feature of the model, highest first."""
@@ -171,7 +196,7 @@ class LogicRegressor(PosteriorRegressor, LogicSearch):
     >>> y = 1.0 + 2.0 * (x[:, 0] & x[:, 3]) - 1.5 * (x[:, 4] | (1 - x[:, 8])) + rng.normal(size=300)
     >>> model = LogicRegressor(chains=4, budget=Budget(steps=20_000), random_state=1).fit(x, y)
     >>> model.median_model()
-    ('x1 & x4', '!x5 & x9')
+    ('!x5 & x9', 'x1 & x4')
     """
 
     def __init__(

@@ -220,7 +220,7 @@ def read_family(family: Any, link: Any) -> Family:
             raise InputError("a likelihood of your own has no link; leave link out.")
         return family
     if family in classes:
-        raise InputError(f"family {family!r} is for classes; use BGLMClassifier or BGNLMClassifier.")
+        raise InputError(f"family {family!r} is for classes; use a classifier, such as BGLMClassifier.")
     if not isinstance(family, str) or family not in FAMILIES:
         names = ", ".join(repr(name) for name in FAMILIES if name not in classes)
         raise InputError(f"unknown family {family!r}; choose {names}, an OwnLikelihood or a BatchLikelihood.")

@@ -203,10 +203,6 @@ def _logic(table: Table, options: Options) -> tuple[FeatureProblem, Plan]:
     assert isinstance(spec, MarkerSpec) and isinstance(options.space, LogicSpace)
     _check_size(table)
     x, fixed = table.design[:, : len(spec.markers)], table.design[:, len(spec.markers) :]
-    prior = options.model_prior
-    if isinstance(prior, LogicPrior) and prior.covariates is None:
-        # Markers that were left out count as well: the prior is that of all.
-        prior = LogicPrior(spec.total)
     # Markers that look like the response are drawn more often: by what is beyond chance in their statistics.
     null, bits = (table.response, options.family, fixed, table.weights, table.offset), BitColumns.of_ones(x == 1.0)
     looks = marginal_statistics(bits, *null)
@@ -215,10 +211,16 @@ def _logic(table: Table, options: Options) -> tuple[FeatureProblem, Plan]:
     looks = np.maximum(looks, within)
     problem = problem_over(
         x, table.response, Logic(spec.names, options.space, 1.0 + looks), weights=table.weights,
-        family=options.family, offset=table.offset, coef_prior=options.coef_prior, model_prior=prior,
+        family=options.family, offset=table.offset, coef_prior=options.coef_prior,
+        model_prior=prior_of_all(options.model_prior, spec),
         always_in=dict(zip(spec.fixed, fixed.T, strict=True)),
     )  # fmt: skip
     return problem, _plan(options, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm, SEARCH_CHAINS)
+
+
+def prior_of_all(prior: Any, spec: MarkerSpec) -> Any:
+    """The prior with the number of markers that it counts: those that were left out as well."""
+    return LogicPrior(spec.total) if isinstance(prior, LogicPrior) and prior.covariates is None else prior
 
 
 def _check_size(table: Table) -> None:

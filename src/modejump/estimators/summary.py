@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import printable
+from modejump.features.covariates.language import Covariates
+from modejump.features.logic.expression import in_brackets
+from modejump.features.logic.language import Logic
 from modejump.posterior.posterior import Posterior
 from modejump.problem.problem import Problem
 from modejump.samplers.result import Result
@@ -20,6 +23,13 @@ SIZES = 8
 # Spellings of one law that are shown.
 ALIASES = 3
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+# What a page is about, and what the terms of its models are called, by language of features.
+_SUBJECTS = {
+    "": ("Bayesian variable selection", "term"),
+    Covariates.name: ("Bayesian variable selection", "column"),
+    Logic.name: ("Bayesian logic regression", "feature"),
+}
+_LAWS = ("Bayesian search for laws", "law")
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,7 @@ def summarise(
     models: int = 5,
     *,
     response: str = "",
-    covariates: int = 0,
+    covariates: str = "",
     prior: Any = None,
     equation: str = "",
 ) -> Summary:
@@ -167,15 +177,14 @@ def summarise(
         How many of each to list.
     response : str
         Family and link in words; empty where they need none.
-    covariates : int
-        After a search: how many columns the features are made of.
+    covariates : str
+        After a search: what the features are made of, in words.
     prior : prior object, optional
         Prior of the models, where that of the problem is made from another.
     equation : str
         The best model with its coefficients; empty where the models are lists of columns.
     """
     table, laws = posterior.inclusion, posterior.laws is not None
-    plain = posterior.laws is None or not posterior.laws.language.merges_equal_columns
     shown = table.head(features)
     mcse = [None] * len(shown) if posterior.exact or posterior.diagnostics is None else shown["mcse"].tolist()
     r_hat = shown["r_hat"].tolist() if laws and posterior.diagnostics is not None else [None] * len(shown)
@@ -183,6 +192,7 @@ def summarise(
     aliases = [tuple(map(printable, a)) for a in shown["aliases"]] if laws else [()] * len(shown)
     leading = posterior.models(models)
     sizes = posterior.size_distribution.to_numpy()
+    spelt = in_brackets if posterior.laws is not None and posterior.laws.language.name == Logic.name else str
     likely = np.sort(np.argsort(-sizes, kind="stable")[:SIZES])
     return Summary(
         facts=_facts(posterior, response, covariates, prior or posterior.problem.model_prior),
@@ -191,25 +201,29 @@ def summarise(
         features=tuple(map(FeatureLine, names, shown["probability"].tolist(), mcse, aliases, r_hat)),
         more_features=max(0, len(table) - features),
         models=tuple(
-            ModelLine(p, tuple(map(printable, f))) for p, f in zip(leading["probability"].tolist(), leading["features"])
+            ModelLine(p, tuple(printable(spelt(text)) for text in f))
+            for p, f in zip(leading["probability"].tolist(), leading["features"])
         ),
         sizes=tuple((int(k), float(sizes[k])) for k in likely if sizes[k] >= 0.0005),
         mean_size=float(sizes @ np.arange(len(sizes))),
         equation=printable(equation),
-        title="Bayesian variable selection" if plain else "Bayesian search for laws",
+        title=_subject(posterior)[0],
     )
 
 
-def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> tuple[tuple[str, str], ...]:
+def _subject(posterior: Posterior) -> tuple[str, str]:
+    return _SUBJECTS.get("" if posterior.laws is None else posterior.laws.language.name, _LAWS)
+
+
+def _facts(posterior: Posterior, response: str, covariates: str, prior: Any) -> tuple[tuple[str, str], ...]:
     problem, result = posterior.problem, posterior.result
     more: list[tuple[str, str]] = []
-    noun = "law" if posterior.laws is None or posterior.laws.language.merges_equal_columns else "column"
-    found = f"{_plural(result.n_models, 'model')} of {_plural(problem.n_terms, noun)}"
+    found = f"{plural(result.n_models, 'model')} of {plural(problem.n_terms, _subject(posterior)[1])}"
     if result.algorithm == "gmjmcmc":
         chains = 1 if result.chain_best is None else len(result.chain_best)
         how = (
-            f"GMJMCMC, {_plural(chains, 'chain')}, {_plural(result.populations, 'population')}, "
-            f"{_plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {found} kept"
+            f"GMJMCMC, {plural(chains, 'chain')}, {plural(result.populations, 'population')}, "
+            f"{plural(result.restarts, 'restart')}, {result.seconds:.3g} s; {found} kept"
         )
     elif result.algorithm == "rgmjmcmc":
         how, more = f"RGMJMCMC, {_chains(result)}; {found}", _reversible_facts(result)
@@ -218,7 +232,7 @@ def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> 
     else:
         how = f"MJMCMC, {_chains(result)}; {count(result.n_models)} distinct models evaluated"
         if result.library:
-            more = [("library", f"{_plural(result.library, 'feature')}, found by GMJMCMC on a sample of the rows")]
+            more = [("library", f"{plural(result.library, 'feature')}, found by GMJMCMC on a sample of the rows")]
     own = problem.family.custom
     g = problem.data.coef_prior.par[0] if problem.coef_prior.name == "g" else None
     return (
@@ -232,11 +246,11 @@ def _facts(posterior: Posterior, response: str, covariates: int, prior: Any) -> 
     )
 
 
-def _data(problem: Problem, covariates: int) -> str:
+def _data(problem: Problem, covariates: str) -> str:
     always = (["intercept"] if problem.intercept else []) + list(problem.always_in)
     if covariates:
         fixed = f"; always in: {', '.join(always)}" if problem.always_in else ""
-        return f"{_observations(problem)}, {count(covariates)} covariates{fixed}"
+        return f"{_observations(problem)}, {covariates}{fixed}"
     data = f"{_observations(problem)}, {count(problem.n_terms)} terms to select"
     if problem.n_columns > problem.n_terms:
         data += f" ({count(problem.n_columns)} columns)"
@@ -247,14 +261,14 @@ def _chains(result: Result) -> str:
     """Chains, steps and time of a sampler."""
     chains = 1 if result.batch_means is None else len(result.batch_means)
     return (
-        f"{_plural(chains, 'chain')}, {count(result.steps)} steps after {count(result.warmup_steps)} of warm-up, "
+        f"{plural(chains, 'chain')}, {count(result.steps)} steps after {count(result.warmup_steps)} of warm-up, "
         f"{result.warmup_seconds + result.seconds:.3g} s"
     )
 
 
 def _reversible_facts(result: Result) -> list[tuple[str, str]]:
     """What only reversible sampling of features has to tell: library, unvisited mass, acceptance."""
-    library = _plural(result.library, "feature")
+    library = plural(result.library, "feature")
     if not np.isnan(result.library_share):
         library += f", which hold the whole model at {result.library_share:.1%} of the steps"
     facts = [("library", library)]
@@ -277,7 +291,8 @@ def _observations(problem: Problem) -> str:
     return f"{count(problem.rows)} rows"
 
 
-def _plural(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
+    """A number of things."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 

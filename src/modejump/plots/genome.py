@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.data.markers import MarkerSpec
 from modejump.plots.style import ACCENT, GREY, STRONG, axes_or_new, tidy
 from modejump.posterior.credible_sets import covariate_inclusion
 from modejump.posterior.posterior import Posterior
@@ -84,7 +85,9 @@ def _probabilities(model: Any) -> pd.Series:
     if not isinstance(posterior, Posterior):
         raise InputError("plot_genome takes a fitted model, its posterior, or a table of probabilities by marker.")
     found = covariate_inclusion(posterior)
-    columns = [str(name) for name in getattr(model, "feature_names_in_", found.index)]
+    spec, fixed = getattr(model, "table_", None), set(posterior.problem.always_in)
+    known_columns = spec.columns if isinstance(spec, MarkerSpec) else getattr(model, "feature_names_in_", found.index)
+    columns = [name for name in map(str, known_columns) if name not in fixed]
     # Markers made of a column stand where it stood; columns that are in no model held have probability zero.
     made: dict[str, list[str]] = {}
     known = set(columns)

@@ -230,7 +230,7 @@ def _outside(unvisited: float, algorithm: str) -> tuple[str, str]:
         return f"{start}.", "good"
     if algorithm == "mjmcmc":
         return f"{start}: probabilities of single models suffer from that, frequencies of terms do not.", "good"
-    return f"{start}, perhaps with laws that were not met; run longer.", "doubtful"
+    return f"{start}, perhaps with features that were not met; run longer.", "doubtful"
 
 
 def _library(features: int, algorithm: str) -> tuple[str, str]:

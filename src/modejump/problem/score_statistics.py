@@ -67,6 +67,7 @@ def subgroup_statistics(
     fixed: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     offset: np.ndarray | None = None,
+    *,
     report: Report | None = None,
 ) -> np.ndarray:
     """The largest score statistic of each column among the rows where a leading column is 1, and where it is 0.

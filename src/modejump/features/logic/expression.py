@@ -121,6 +121,17 @@ def _written(spelling: Spelling, leaves: Sequence[str]) -> str:
     return str(_fold(spelling, lambda i: _named(leaves[i]), lambda text: "!" + text, join))
 
 
+def in_brackets(text: str) -> str:
+    """A feature as it stands in a sum.
+
+    Examples
+    --------
+    >>> in_brackets("a & !b"), in_brackets("a")
+    ('(a & !b)', 'a')
+    """
+    return f"({text})" if " & " in text or " | " in text else text
+
+
 def to_latex(feature: LogicFeature, escape: Callable[[str], str]) -> str:
     r"""LaTeX of a feature, for math mode.
 

@@ -149,7 +149,7 @@ class Logic(Language):
         Examples
         --------
         >>> [f.text for f in Logic(["a", "b"], LogicSpace(leaves=2)).enumerate()]
-        ['a', 'b', 'a & b', 'a & !b', 'a | b', 'b & !a']
+        ['a', 'b', '!a & b', 'a & !b', 'a & b', 'a | b']
         """
         most = self.limits.complexity if complexity is None else min(complexity, self.limits.complexity)
         known = functions_of(most)
