@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from modejump.likelihoods import resolve_family
 from modejump.posterior import Posterior
 from modejump.priors.coefficients import GPrior, HyperG
 from modejump.problem.problem import Problem
-from modejump.problem.score_statistics import marginal_statistics
+from modejump.problem.score_statistics import marginal_statistics, subgroup_statistics
 
 N, M = 150, 30
 RNG = np.random.default_rng(3)
@@ -99,3 +100,24 @@ def test_columns_that_the_base_explains_have_no_statistic() -> None:
     for table in (columns.T, BitColumns.pack(columns)):
         found = marginal_statistics(table, RESPONSES["gaussian"], resolve_family("gaussian"), half[:, None])
         assert (found[:4] == 0).all() and found[4] > 5
+
+
+def test_subgroup_statistics_are_those_of_regressions_in_subgroups() -> None:
+    """The largest squared t-like score of each column among the rows where a leader is 0, and where it is 1."""
+    rng = np.random.default_rng(9)
+    x = (rng.random((300, 6)) < 0.4).astype(float)
+    y = 1.5 * x[:, 0] * x[:, 1] - 1.0 * x[:, 0] * (1 - x[:, 2]) + rng.normal(size=300)
+    columns = BitColumns.of_ones(x == 1.0)
+    family = resolve_family("gaussian", None)
+    found = subgroup_statistics(columns, np.array([0, 3]), y, family)
+    residual = y - y.mean()
+    spread = residual @ residual / 299
+    expected = np.zeros(6)
+    for leader, value, j in itertools.product((0, 3), (0, 1), range(6)):
+        rows = x[:, leader] == value
+        if j != leader:
+            z = x[rows, j] - x[rows, j].mean()
+            expected[j] = max(expected[j], (z @ residual[rows]) ** 2 / (z @ z * spread))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # Column 2 matters only where column 0 is 1.
+    assert found[2] > 2.0 * marginal_statistics(columns, y, family)[2]
