@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.data.genotypes import MISSING
 
 _MAGIC, _BY_VARIANT, _BY_SAMPLE = b"\x6c\x1b", b"\x01", b"\x00"
 _BIM = ("chromosome", "name", "distance", "position", "allele", "other")
@@ -30,7 +32,8 @@ class PlinkGenotypes:
     path : Path
         The .bed file.
     names : tuple of str
-        The variants; one without a name (".") is called ``chromosome:position``.
+        The variants; one without a name (".") is called ``chromosome:position``. Behind them the columns that
+        :meth:`beside` added.
     chromosome, position : Series
         Chromosome (text) and base-pair position (whole number) of each variant, by its name.
     samples : tuple of str
@@ -48,6 +51,7 @@ class PlinkGenotypes:
     _bed: Any
     _variants: np.ndarray
     _individuals: np.ndarray
+    _beside: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -80,12 +84,49 @@ class PlinkGenotypes:
         ndarray of int8, shape (rows, stop - start)
             0, 1 or 2; -127 where the genotype is missing.
         """
+        read = len(self._variants)
+        if self._beside is not None and stop > read:
+            other = self._beside[:, max(start - read, 0) : stop - read]
+            if start >= read:
+                return other
+            own = self.genotypes(start, read)
+            return np.hstack([np.where(own == MISSING, np.nan, own), other])
         # None stands for all, which is read without an index of the rows.
         rows = None if len(self._individuals) == self._bed.iid_count else self._individuals
         try:
             return self._bed.read(index=(rows, self._variants[start:stop]), dtype="int8")
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(f"the file {self.path} cannot be read: {_reason(error)}.") from None
+
+    def beside(self, table: pd.DataFrame) -> PlinkGenotypes:
+        """The genotypes with other columns behind them, such as age, sex and principal components.
+
+        Estimators take them by ``always_in``.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The columns, as numbers. Where the samples are its index, it is read by it; otherwise one row for each
+            individual, in their order.
+        """
+        if not isinstance(table, pd.DataFrame):
+            raise InputError(f"what stands beside genotypes is a pandas DataFrame; got {type(table).__name__}.")
+        if set(self.samples) <= set(table.index):
+            table = table.loc[list(self.samples)]
+        if len(table) != self.rows:
+            raise InputError(
+                f"the table has {len(table)} rows for {self.rows} individuals; give one for each, or their identifiers "
+                "as its index."
+            )
+        names = tuple(map(str, table.columns))
+        taken = [name for name in names if name in set(self.names)]
+        if taken:
+            raise InputError(f"column {taken[0]!r} of the table has the name of a variant; rename it.")
+        try:
+            values = table.to_numpy(np.float64)
+        except (TypeError, ValueError):
+            raise InputError("the table beside the genotypes holds text; code it as numbers first.") from None
+        return dataclasses.replace(self, names=(*self.names[: len(self._variants)], *names), _beside=values)
 
 
 def read_plink(
