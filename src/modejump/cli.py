@@ -180,11 +180,12 @@ def demo(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="Which experiment: mass, kepler, accuracy or classification.")],
+    experiment: Annotated[str, typer.Argument(help="mass, kepler, logic, accuracy or classification.")],
     protocol: Annotated[
         str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
     ] = None,
     spelling: Annotated[str | None, typer.Option(help="Prior of mass: canonical or trees.")] = None,
+    features: Annotated[str, typer.Option(metavar="A,B", help="Features of logic: bgnlm.")] = "",
     algorithm: Annotated[str, typer.Option(metavar="A,B", help="rgmjmcmc, gmjmcmc; accuracy: mjmcmc too.")] = "",
     threads: Annotated[str, typer.Option(metavar="1,4,16", help="Chains merged in a run.")] = "",
     runs: Annotated[int | None, typer.Option(help="Runs of each kind: 100, or 5 for accuracy.")] = None,
@@ -203,7 +204,7 @@ def reproduce(
     sampler: Annotated[str | None, _SAMPLER] = None,
 ) -> None:
     """Repeat a published experiment and set its figures beside ours, or measure errors against exact posteriors."""
-    asked = _namespace(locals(), "algorithm", "threads", "seconds")
+    asked = _namespace(locals(), "features", "algorithm", "threads", "seconds")
     from modejump.commands.reproduce import run_reproduce
 
     run_reproduce(asked)

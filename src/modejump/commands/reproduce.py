@@ -1,10 +1,10 @@
-"""``modejump reproduce``: the papers' experiments again, with published figures and exact ceilings beside ours."""
+"""``modejump reproduce``: the papers' experiments again, with published figures and ceilings beside ours."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,20 @@ from modejump.core.errors import InputError
 from modejump.core.progress import reporter
 from modejump.experiments import accuracy, classification, effort
 from modejump.experiments.ledger import Rows, Study, run_study
-from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, SPELLINGS, Planets, default_spelling
-from modejump.experiments.reproduce import Trial
+from modejump.experiments.logic import KINDS, PROTOCOL, THREADS, logic_design
+from modejump.experiments.protocols import (
+    COLUMNS,
+    EXPERIMENTS,
+    PROTOCOLS,
+    SPELLINGS,
+    Planets,
+    default_spelling,
+    planet_design,
+)
+from modejump.experiments.reproduce import Design, Trial
 from modejump.samplers.settings import Sampler
 
-NAMES = (*EXPERIMENTS, "accuracy", "classification")
-_RESERVED = ("logic",)
+NAMES = (*EXPERIMENTS, "logic", "accuracy", "classification")
 RUNS = {"accuracy": 5, "classification": 10}
 MOST_RUNS = 100
 CLASSIFICATION_SECONDS = 30.0
@@ -42,8 +50,6 @@ def run_reproduce(asked: Any) -> None:
         The options of the command, by name; None or empty where nothing was said.
     """
     known = ", ".join(map(repr, NAMES))
-    if asked.experiment in _RESERVED:
-        raise InputError(f"the experiment {asked.experiment!r} is not part of this version; choose one of {known}.")
     if asked.experiment not in NAMES:
         raise InputError(f"unknown experiment {asked.experiment!r}; choose one of {known}.")
     if asked.runs is None:
@@ -56,7 +62,8 @@ def run_reproduce(asked: Any) -> None:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1, or -1 for all cores.")
     asked.jobs = os.cpu_count() or 1 if asked.jobs == -1 else asked.jobs
     Sampler.resolve(asked.sampler)
-    {"accuracy": _accuracy, "classification": _classification}.get(asked.experiment, _planets)(asked)
+    others = {"logic": _logic, "accuracy": _accuracy, "classification": _classification}
+    others.get(asked.experiment, _planets)(asked)
 
 
 def _refuse(asked: Any, *names: str) -> None:
@@ -112,25 +119,36 @@ def _several(runs: int) -> str:
     return f"{runs} {'run' if runs == 1 else 'runs'}"
 
 
-# --- laws of planets ----------------------------------------------------------------------------------------------
+# --- laws of planets, and logic expressions -----------------------------------------------------------------------
 
 
 def _planets(asked: Any) -> None:
-    _refuse(asked, "seconds", "plot")
+    _refuse(asked, "seconds", "plot", "features")
     design = EXPERIMENTS[asked.experiment]
     protocol = _one_of("protocol", asked.protocol or design.protocol, PROTOCOLS)
     if asked.experiment != "mass":
         _refuse(asked, "spelling")
+    spelling = _one_of("spelling", asked.spelling or default_spelling(asked.experiment, protocol), SPELLINGS)
+    planets = Planets.of(None if asked.data is None else read_table(asked.data), str(asked.data))
+    _repeat(asked, planet_design(design, protocol, spelling, planets), design.threads)
+
+
+def _logic(asked: Any) -> None:
+    _refuse(asked, "seconds", "plot", "spelling", "data")
+    _one_of("protocol", asked.protocol or PROTOCOL, [PROTOCOL])
+    kinds = dict.fromkeys(_one_of("features", name, list(KINDS)) for name in asked.features or KINDS)
+    _repeat(asked, logic_design(list(kinds)), THREADS)
+
+
+def _repeat(asked: Any, design: Design, threads: Sequence[int]) -> None:
+    """Repeat an experiment with the numbers of threads asked for, or those of the published table."""
     budget = asked.budget or "paper"
-    effort.Effort.parse(budget, design.distinct)
+    effort.Effort.parse(budget, design.paper)
     trial = Trial(
-        asked.experiment,
-        protocol,
-        _one_of("spelling", asked.spelling or default_spelling(asked.experiment, protocol), SPELLINGS),
-        Planets.of(None if asked.data is None else read_table(asked.data), str(asked.data)),
+        design,
         budget,
         _algorithms(asked, effort.ALGORITHMS),
-        _numbers("threads", asked.threads, int, "whole numbers of at least 1") or list(design.threads),
+        _numbers("threads", asked.threads, int, "whole numbers of at least 1") or list(threads),
         asked.runs,
         asked.seed,
         asked.sampler,
@@ -141,7 +159,7 @@ def _planets(asked: Any) -> None:
 
 
 def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
-    """Print the table of an experiment on planets, and how often each law was found.
+    """Print the table of an experiment, and how often each law was found.
 
     Parameters
     ----------
@@ -152,14 +170,26 @@ def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
     console : Console
         Where to print.
     """
-    sampler = f"sampler {trial.sampler}, " if trial.sampler else ""
+    design, sampler = trial.design, f"sampler {trial.sampler}, " if trial.sampler else ""
     _heading(
         console,
-        f"{trial.experiment}: detections above {trial.design.eta:g}",
-        f"Protocol {trial.protocol}, {trial.spelling} prior, budget {trial.budget}, {sampler}seed {trial.seed}; "
-        "T threads make up a run. Published figures stand in parentheses; the last row is what the exact posterior "
-        "detects.",
+        f"{design.name}: detections above {design.eta:g}",
+        f"Protocol {design.protocol}, {design.priors}, budget {trial.budget}, {sampler}seed {trial.seed}; T threads "
+        f"make up a run. Published figures stand in parentheses; the ceiling is what {design.perfect} detects.",
     )
+    for kind, laws in design.laws.items():
+        own = [row for row in rows if row.get("features", "") == kind]
+        if len(design.laws) > 1:
+            console.print(Padding(Text(f"features: {kind}", style="bold"), (0, 1)))
+        ceiling = own[0]["ceiling"]
+        console.print(Padding(_rates_table(own, ceiling), (0, 1)))
+        if ceiling is None:
+            note = "The exact posterior is not known: models of several features hold much of it."
+            console.print(Padding(Text(note, style="dim"), (0, 1)))
+        console.print(Padding(_law_table(own, ceiling, laws), (1, 0)))
+
+
+def _rates_table(rows: Rows, ceiling: dict[str, Any] | None) -> Table:
     table = _table("algorithm", "T", "runs", "power", "95 %", "FP", "FDR", "s/run")
     for row in rows:
         there = row["published"] or {}
@@ -169,31 +199,29 @@ def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
             row["algorithm"], str(row["threads"]), str(row["runs"]), power, interval, fp, fdr,
             f"{row['seconds_per_run']:.2f}",
         )  # fmt: skip
-    ceiling = rows[0]["ceiling"]
     if ceiling is not None:
         power, fp, fdr = (_beside(ceiling[name], None) for name in ("power", "fp", "fdr"))
-        table.add_row("exact", "", "", power, "", fp, fdr, "", style="dim")
-    console.print(Padding(table, (0, 1)))
-    if ceiling is None:
-        note = "The exact posterior is not known: models of several features hold much of it."
-        console.print(Padding(Text(note, style="dim"), (0, 1)))
-    console.print(Padding(_law_table(rows, ceiling), (1, 0)))
+        table.add_row("ceiling", "", "", power, "", fp, fdr, "", style="dim")
+    return table
 
 
 def _beside(ours: float, theirs: float | None) -> str:
     return f"{ours:.2f}" if theirs is None else f"{ours:.2f} ({theirs:.2f})"
 
 
-def _law_table(rows: Rows, ceiling: dict[str, Any] | None) -> Table:
-    """Share of the runs that detect each law, and its exact probability."""
+def _law_table(rows: Rows, ceiling: dict[str, Any] | None, laws: Mapping[str, str]) -> Table:
+    """Share of the runs that detect each law, and its probability at the ceiling."""
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     table.add_column("share of runs that detect", overflow="fold", ratio=1)
     initial = {"rgmjmcmc": "R", "gmjmcmc": "G"}
-    for name in [f"{initial[row['algorithm']]} {row['threads']}" for row in rows] + ["exact"] * (ceiling is not None):
+    names = [f"{initial[row['algorithm']]} {row['threads']}" for row in rows]
+    for name in names + ["ceiling"] * (ceiling is not None):
         table.add_column(name, justify="right", no_wrap=True)
-    for law in rows[0]["laws"]:
+    published = [(row["published"] or {}).get("laws", {}) for row in rows]
+    for law, text in laws.items():
         exact = [] if ceiling is None else [f"{ceiling['posterior'][law]:.3f}"]
-        table.add_row(Text(law), *(f"{row['laws'][law]:.2f}" for row in rows), *exact)
+        shares = (_beside(row["laws"][law], there.get(law)) for row, there in zip(rows, published, strict=True))
+        table.add_row(Text(law if law == text else f"{law} {text}"), *shares, *exact)
     return table
 
 
@@ -201,7 +229,7 @@ def _law_table(rows: Rows, ceiling: dict[str, Any] | None) -> Table:
 
 
 def _accuracy(asked: Any) -> None:
-    _refuse(asked, "protocol", "spelling", "threads", "budget", "sampler")
+    _refuse(asked, "protocol", "spelling", "features", "threads", "budget", "sampler")
     algorithms = _algorithms(asked, accuracy.ALGORITHMS)
     seconds = _numbers("seconds", asked.seconds, float, "positive numbers") or list(SECONDS)
     if asked.plot is not None:
@@ -266,9 +294,9 @@ def _print_accuracy(rows: Rows, study: accuracy.Study, console: Console) -> None
 
 
 def _classification(asked: Any) -> None:
-    _refuse(asked, "protocol", "spelling", "threads", "seconds", "plot", "sampler")
+    _refuse(asked, "protocol", "spelling", "features", "threads", "seconds", "plot", "sampler")
     algorithms = _algorithms(asked, classification.ALGORITHMS, ("rgmjmcmc",))
-    seconds = effort.Effort.parse(asked.budget, 0).seconds if asked.budget else CLASSIFICATION_SECONDS
+    seconds = effort.Effort.parse(asked.budget, effort.Effort()).seconds if asked.budget else CLASSIFICATION_SECONDS
     if seconds is None:
         raise InputError("classification has no budget of the papers; write --budget seconds=S.")
     if asked.data is None:

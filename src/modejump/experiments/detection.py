@@ -122,9 +122,9 @@ class Rates:
     Attributes
     ----------
     power : float
-        Share of the runs that detect at least one true law.
+        Share of the runs that detect at least one true law, or share of the true laws that are detected.
     power_low, power_high : float
-        Its exact binomial confidence interval (level 0.95).
+        Its exact binomial confidence interval (level 0.95), as if laws were detected independently of each other.
     fp : float
         Mean number of false detections.
     fdr : float
@@ -141,7 +141,7 @@ class Rates:
     laws: dict[str, float]
 
 
-def rates(detections: Sequence[Detection], truth: Sequence[str]) -> Rates:
+def rates(detections: Sequence[Detection], truth: Sequence[str], each: bool = False) -> Rates:
     """Summarise detections.
 
     Parameters
@@ -150,12 +150,15 @@ def rates(detections: Sequence[Detection], truth: Sequence[str]) -> Rates:
         One for each run.
     truth : sequence of str
         The true laws.
+    each : bool
+        Whether each true law is to be detected; otherwise any one of them will do.
     """
     runs = len(detections)
-    hits = sum(bool(d.true) for d in detections)
-    low, high = clopper_pearson(hits, runs)
+    hits = sum(len(d.true) if each else bool(d.true) for d in detections)
+    tries = runs * len(truth) if each else runs
+    low, high = clopper_pearson(hits, tries)
     return Rates(
-        hits / runs,
+        hits / tries,
         low,
         high,
         sum(len(d.false) for d in detections) / runs,

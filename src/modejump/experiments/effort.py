@@ -20,10 +20,8 @@ from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.search import Finished
 
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
-# The papers' budget of one chain.
-POPULATION = 15
-POPULATIONS, POPULATION_STEPS = 40, 250
-PAPER = Budget(warmup=5_000, steps=5_000)
+# MJMCMC steps in one population of the papers' budget.
+POPULATION_STEPS = 250
 # The last population is held at most for so many times the iterations before it: a posterior that is concentrated on
 # few models makes the wanted number of distinct ones a matter of millions of iterations.
 MOST_STRETCH = 10
@@ -37,19 +35,25 @@ class Effort:
     ----------
     seconds : float or None
         Wall time of all chains of a run together; None for the papers' budget.
+    population : int
+        The papers' budget: features in a population.
+    populations : int
+        The papers' budget: populations of each chain, of 250 iterations each.
     distinct : int
-        For the papers' budget: distinct models that each chain evaluates.
+        The papers' budget: distinct models that each chain evaluates.
     """
 
-    seconds: float | None
+    seconds: float | None = None
+    population: int = 15
+    populations: int = 40
     distinct: int = 0
 
     @classmethod
-    def parse(cls, text: str, distinct: int) -> Effort:
-        """An effort from ``paper`` or ``seconds=S``."""
+    def parse(cls, text: str, paper: Effort) -> Effort:
+        """An effort from ``paper``, which is that of the paper's experiment, or ``seconds=S``."""
         name, _, value = text.partition("=")
         if text == "paper":
-            return cls(None, distinct)
+            return paper
         try:
             seconds = float(value) if name == "seconds" else math.nan
         except ValueError:
@@ -61,7 +65,15 @@ class Effort:
     @property
     def limits(self) -> dict[str, int]:
         """Settings of the space that belong to the budget."""
-        return {"population": POPULATION} if self.seconds is None else {}
+        return {"population": self.population} if self.seconds is None else {}
+
+    @property
+    def budget(self) -> Budget:
+        """That of RGMJMCMC: of the papers' iterations one half searches, the other half samples."""
+        if self.seconds is not None:
+            return Budget(seconds=self.seconds)
+        half = self.populations * POPULATION_STEPS // 2
+        return Budget(warmup=half, steps=half)
 
 
 def find_laws(
@@ -91,9 +103,9 @@ def find_laws(
     """
     if algorithm == "gmjmcmc" and effort.seconds is None:
         # One chain after the other: each is put away before the next one takes its memory.
-        finished = [Finished.of(_paper_chain(problem, effort.distinct, s)) for s in seed.spawn(threads)]
+        finished = [Finished.of(_paper_chain(problem, effort, s)) for s in seed.spawn(threads)]
         return Posterior(problem, result_of_search(problem, finished, 0.0))
-    plan = Plan(algorithm, threads, Budget(seconds=effort.seconds) if effort.seconds else PAPER, seed)
+    plan = Plan(algorithm, threads, effort.budget, seed)
     if algorithm == "rgmjmcmc":
         # The models that complete the library count among the distinct ones that the budget allows.
         edits = None if effort.seconds else threads * effort.distinct // 2
@@ -106,17 +118,16 @@ def find_laws(
 def prime(problem: FeatureProblem, algorithm: str, settings: Sampler | None = None) -> None:
     """Compile what a run needs, so that no clock counts it and no two threads do it at once."""
     if algorithm == "gmjmcmc":
-        chain = _paper_chain(problem, 0, np.random.SeedSequence(0), populations=1)
+        chain = _paper_chain(problem, Effort(populations=1), np.random.SeedSequence(0))
         result_of_search(problem, [Finished.of(chain)], 0.0)
     else:
         budget = Budget(warmup=POPULATION_STEPS, steps=100)
         sample(problem, Plan("rgmjmcmc", 1, budget, settings=settings or Sampler()))
 
 
-def _paper_chain(
-    problem: FeatureProblem, distinct: int, seed: np.random.SeedSequence, populations: int = POPULATIONS
-) -> GeneticChain:
+def _paper_chain(problem: FeatureProblem, effort: Effort, seed: np.random.SeedSequence) -> GeneticChain:
     """A chain of populations, then the last population until so many distinct models were evaluated."""
+    populations, distinct = effort.populations, effort.distinct
     patience = (1 + MOST_STRETCH) * populations
     chain = GeneticChain(problem, seed, steps=POPULATION_STEPS, patience=patience, distinct=max(distinct, 1))
     chain.run_to(populations)

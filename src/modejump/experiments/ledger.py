@@ -20,7 +20,7 @@ from modejump.runtime.files import write_file
 
 Outcome = dict[str, Any]
 Rows = list[dict[str, Any]]
-# What one run is: names and numbers, the number of the run last.
+# What one run is: names and numbers, the number of the run last; an empty name says nothing, and is left out of keys.
 Cell = tuple[str | int | float, ...]
 
 
@@ -72,7 +72,7 @@ def run_study(study: Study, path: Path | None = None, jobs: int = 1, progress: R
             for done, future in enumerate(as_completed(waiting), 1):
                 cell = future.result()
                 if progress:
-                    progress(done, len(missing), ", ".join(map(str, cell)))
+                    progress(done, len(missing), ", ".join(str(part) for part in cell if part != ""))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -82,12 +82,12 @@ def run_study(study: Study, path: Path | None = None, jobs: int = 1, progress: R
 
 def run_key(*parts: str | int | float) -> str:
     """Name of a run in the file."""
-    return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
+    return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part != "")
 
 
 def run_seed(seed: int, *parts: str | int | float) -> np.random.SeedSequence:
     """The seed of one run, spawned from the user's by what the run is, whatever else is run."""
-    texts = [f"{part:g}" if isinstance(part, float) else part for part in parts]
+    texts = [f"{part:g}" if isinstance(part, float) else part for part in parts if part != ""]
     return np.random.SeedSequence(
         seed, spawn_key=tuple(zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in texts)
     )

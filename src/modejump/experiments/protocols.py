@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.experiments.ceiling import exact_ceiling
+from modejump.experiments.detection import Detection
+from modejump.experiments.effort import Effort
+from modejump.experiments.ledger import digest
 from modejump.experiments.planets import load_exoplanets
+from modejump.experiments.reproduce import Design
+from modejump.features.expression import Expression
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -43,8 +49,8 @@ class Experiment:
         Protocol of the published table.
     threads : tuple of int
         Numbers of chains in the published table.
-    distinct : int
-        Distinct models that a chain of the paper's budget evaluates.
+    paper : Effort
+        The paper's budget.
     """
 
     name: str
@@ -52,7 +58,7 @@ class Experiment:
     laws: tuple[str, ...]
     protocol: str
     threads: tuple[int, ...]
-    distinct: int
+    paper: Effort
     # A law is detected where its posterior probability exceeds this.
     eta: float = 0.25
 
@@ -69,7 +75,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ("PlanetaryDensJpt*RadiusJpt*RadiusJpt*RadiusJpt",),
         "text",
         (1, 4, 16),
-        10_000,
+        Effort(distinct=10_000),
     ),
     "kepler": Experiment(
         "kepler",
@@ -80,7 +86,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         "script",
         (1, 16, 64),
-        20_000,
+        Effort(distinct=20_000),
     ),
 }
 
@@ -142,6 +148,29 @@ class Planets:
             coef_prior=coef_prior,
             model_prior=ComplexityPrior("1/n" if protocol == "script" else "1/n^2", spelling),
         )
+
+
+def planet_design(experiment: Experiment, protocol: str, spelling: str, planets: Planets) -> Design:
+    """An experiment on planets under one protocol, for a trial to repeat; parameters as for :meth:`Planets.problem`."""
+
+    def problem(features: str, seed: np.random.SeedSequence, **limits: int) -> FeatureProblem:
+        return planets.problem(experiment, protocol, spelling, **limits)
+
+    def ceiling(problem: FeatureProblem, truth: Sequence[Expression]) -> Detection | None:
+        return exact_ceiling(problem, truth, experiment.eta)
+
+    return Design(
+        name=experiment.name,
+        protocol=protocol,
+        priors=f"{spelling} prior",
+        perfect="the exact posterior",
+        laws={"": {law.text: law.text for law in experiment.truth}},
+        eta=experiment.eta,
+        paper=experiment.paper,
+        settings={"spelling": spelling, "data": digest(planets.frame)},
+        problem=problem,
+        ceiling=ceiling,
+    )
 
 
 def default_spelling(experiment: str, protocol: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.core.registry import to_dict
+from modejump.priors.base import whole_number
 from modejump.priors.features import FeaturePrior
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
@@ -28,16 +29,26 @@ class ComplexityPrior(FeaturePrior):
     spelling : {"canonical", "trees"}
         "canonical": one prior mass for each feature. "trees": a^c(F) times the number of ordered binary trees that
         spell F, as in programs that take each spelling for a feature of its own.
+    free : int
+        Complexity that costs nothing: c(F) - free counts in place of c(F), and 0 where that is negative. With 1 each
+        operation costs a factor of a, and covariates have none.
+
+    Examples
+    --------
+    >>> ComplexityPrior("1/n", free=1).log_weights(1000, 3, 50).round(3) + 0.0
+    array([  0.   ,   0.   ,  -6.908, -13.816])
     """
 
     a: float | str = "1/n"
     spelling: str = "canonical"
+    free: int = 0
 
     name: ClassVar[str] = "complexity"
 
     def __post_init__(self) -> None:
         if self.spelling not in ("canonical", "trees"):
             raise InputError(f"spelling of the complexity prior is {self.spelling!r}; choose 'canonical' or 'trees'.")
+        whole_number(self.free, "free of the complexity prior")
         self.log_a(1e6)
 
     @property
@@ -46,8 +57,8 @@ class ComplexityPrior(FeaturePrior):
         return self.spelling == "trees"
 
     def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
-        """Log weight by complexity: c log a."""
-        return self.log_a(n) * np.arange(most_complexity + 1)
+        """Log weight by complexity: (c - free) log a."""
+        return self.log_a(n) * np.maximum(np.arange(most_complexity + 1) - self.free, 0)
 
     def log_a(self, n: float) -> float:
         """Log of a for n observations."""
