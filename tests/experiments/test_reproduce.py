@@ -10,15 +10,14 @@ from scipy.stats import binom
 from modejump.cli import main
 from modejump.core import progress
 from modejump.core.errors import InputError
-from modejump.experiments import effort
-from modejump.experiments import reproduce as module
+from modejump.experiments import effort, protocols
 from modejump.experiments.ceiling import exact_ceiling
 from modejump.experiments.detection import Detection, clopper_pearson, detect, rates
 from modejump.experiments.effort import Effort, find_laws
 from modejump.experiments.ledger import run_key, run_seed, run_study
-from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, Planets, default_spelling
+from modejump.experiments.protocols import COLUMNS, EXPERIMENTS, PROTOCOLS, Planets, default_spelling, planet_design
 from modejump.experiments.published import published_figures
-from modejump.experiments.reproduce import Trial
+from modejump.experiments.reproduce import CEILING, Trial
 from modejump.features.nonlinear.expression import Feature
 from modejump.samplers.budget import Budget
 from modejump.samplers.plan import Plan
@@ -41,12 +40,12 @@ def planets() -> Planets:
 @pytest.fixture
 def no_ceiling(monkeypatch):
     """The exact posterior takes seconds; one test below computes it."""
-    monkeypatch.setattr(module, "exact_ceiling", lambda problem, truth, eta: None)
+    monkeypatch.setattr(protocols, "exact_ceiling", lambda problem, truth, eta: None)
 
 
 @pytest.fixture
 def trial(planets) -> Trial:
-    return Trial("mass", "text", "canonical", planets, "paper", ["gmjmcmc"], [1, 2], 2, 5)
+    return Trial(planet_design(EXPERIMENTS["mass"], "text", "canonical", planets), "paper", ["gmjmcmc"], [1, 2], 2, 5)
 
 
 def problem_of(planets: Planets, name: str = "mass", protocol: str = "text"):
@@ -88,6 +87,10 @@ def test_rates_of_many_runs():
     assert summary.fdr == (0.0 + 0.5 + 1.0 + 0.0) / 4
     assert summary.laws == {"a": 0.5, "b": 0.25, "c": 0.0}
     assert (summary.power_low, summary.power_high) == clopper_pearson(2, 4)
+    # Where each law counts, three of twelve were detected; what is false is as it was.
+    each = rates(runs, ["a", "b", "c"], each=True)
+    assert each.power == 3 / 12 and (each.power_low, each.power_high) == clopper_pearson(3, 12)
+    assert (each.fp, each.fdr, each.laws) == (summary.fp, summary.fdr, summary.laws)
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(1, 10), (7, 10), (93, 100), (50, 100)])
@@ -108,7 +111,7 @@ def test_published_figures_stand_in_the_papers_rows_only():
             for threads in design.threads:
                 assert published_figures(experiment, algorithm, threads) is not None
             assert published_figures(experiment, algorithm, 3) is None
-    assert published_figures("kepler", "gmjmcmc", 16) == (0.83, 0.55, 0.22)
+    assert published_figures("kepler", "gmjmcmc", 16) == (0.83, 0.55, 0.22, ())
 
 
 def test_seeds_differ_by_run_and_by_nothing_else():
@@ -142,8 +145,8 @@ def test_protocols_have_the_priors_of_the_papers(planets):
 
 def test_a_chain_of_the_papers_budget_holds_its_last_population(planets):
     problem = planets.problem(EXPERIMENTS["mass"], "text", "canonical", population=15)
-    short = effort._paper_chain(problem, 0, np.random.SeedSequence(3))
-    chain = effort._paper_chain(problem, 2_500, np.random.SeedSequence(3))
+    short = effort._paper_chain(problem, Effort(distinct=0), np.random.SeedSequence(3))
+    chain = effort._paper_chain(problem, Effort(distinct=2_500), np.random.SeedSequence(3))
     # The features stay, and only the models among them grow in number.
     np.testing.assert_array_equal(chain.arrays.population.feature, short.arrays.population.feature)
     assert chain.arrays.archive.scalars["distinct"] >= 2_500 > short.arrays.archive.scalars["distinct"]
@@ -161,7 +164,7 @@ def test_rows_resume_and_jobs(planets, trial, no_ceiling, tmp_path, monkeypatch)
     held = json.loads(path.read_text())
     assert held["rows"] == rows and held["settings"] == trial.settings
     runs = {run_key("gmjmcmc", t, i) for t in (1, 2) for i in (0, 1)}
-    assert set(held["outcomes"]) == {run_key(*module.CEILING), *runs}
+    assert set(held["outcomes"]) == {run_key(CEILING, 0, 0), *runs}
 
     # Side by side, every run is what it was, its time apart.
     beside = tmp_path / "beside.json"
@@ -178,7 +181,7 @@ def test_rows_resume_and_jobs(planets, trial, no_ceiling, tmp_path, monkeypatch)
     kept = held["outcomes"].pop(run_key("gmjmcmc", 2, 1))
     path.write_text(json.dumps(held))
     run_study(trial, path)
-    assert calls == [("gmjmcmc", 2, 1)]
+    assert calls == [("", "gmjmcmc", 2, 1)]
     made = json.loads(path.read_text())["outcomes"][run_key("gmjmcmc", 2, 1)]
     assert {**made, "seconds": 0} == {**kept, "seconds": 0}
     assert list(tmp_path.glob(".*")) == []
@@ -192,7 +195,7 @@ def test_an_interrupted_experiment_keeps_what_was_done(trial, no_ceiling, tmp_pa
     whole = Trial.run
 
     def run(self, cell):
-        if cell[1:2] == (2,):
+        if cell[2] == 2:
             raise KeyboardInterrupt
         return whole(self, cell)
 
@@ -210,7 +213,7 @@ def test_reversible_sampler_is_called_with_the_papers_budget(planets, monkeypatc
     monkeypatch.setattr(effort, "Posterior", lambda problem, result: result)
     seed = np.random.SeedSequence(1)
     for budget in ("paper", "seconds=2"):
-        find_laws(problem, "rgmjmcmc", 4, Effort.parse(budget, 10_000), seed, Sampler.paper())
+        find_laws(problem, "rgmjmcmc", 4, Effort.parse(budget, Effort(distinct=10_000)), seed, Sampler.paper())
     common = {"chains": 4, "seed": seed, "search_steps": 250, "settings": Sampler.paper()}
     # Half of the distinct models that the budget allows may complete the library.
     paper = {"budget": Budget(warmup=5_000, steps=5_000), "distinct": 10_000, "edits": 20_000}
@@ -256,14 +259,19 @@ def test_ceiling_of_the_program_s_prior_has_a_false_detection(planets):
     """What is known of the catalogue: the tree prior leaves two laws above the threshold, one of them false."""
     design = EXPERIMENTS["mass"]
     ceiling = exact_ceiling(planets.problem(design, "script", "trees"), design.truth, design.eta)
-    assert (ceiling["power"], ceiling["fp"], ceiling["fdr"]) == (1.0, 1.0, 0.5)
+    assert (len(ceiling.true), len(ceiling.false), ceiling.fdr) == (1, 1, 0.5)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["nothing"], "unknown experiment 'nothing'"),
-        (["logic"], "not part of this version"),
+        (["mass", "--features", "bgnlm"], "--features does not go with mass"),
+        (["logic", "--features", "poems"], "unknown --features 'poems'"),
+        (["logic", "--protocol", "script"], "unknown --protocol 'script'"),
+        (["logic", "--data", "a.csv"], "--data does not go with logic"),
+        (["logic", "--spelling", "trees"], "--spelling does not go with logic"),
+        (["logic", "--budget", "forever"], "--budget 'forever' is not known"),
         (["mass", "--protocol", "song"], "unknown --protocol 'song'"),
         (["mass", "--spelling", "wild"], "unknown --spelling 'wild'"),
         (["kepler", "--spelling", "trees"], "--spelling does not go with kepler"),

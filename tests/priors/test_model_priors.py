@@ -19,6 +19,7 @@ from modejump.priors import (
     MODEL_PRIORS,
     BernoulliPrior,
     BetaBinomialPrior,
+    ComplexityPrior,
     ModelPrior,
     ModelPriorArrays,
     UniformPrior,
@@ -28,6 +29,7 @@ from modejump.priors import (
     resolve_model_prior,
 )
 from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
+from modejump.priors.feature_priors import feature_prior_from_dict
 from modejump.priors.heredity import ALWAYS_IN, HEREDITY_CODES, NONE, STRONG, WEAK, topological_order
 from modejump.priors.models import WeightedPrior
 
@@ -417,3 +419,13 @@ def test_unknown_model_priors_are_refused() -> None:
         resolve_model_prior(0.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown parameters"):
         model_prior_from_dict({"name": "uniform", "q": 0.5})
+
+
+def test_free_complexity_costs_nothing():
+    n, free = 100.0, ComplexityPrior("1/n", free=1)
+    np.testing.assert_allclose(free.log_weights(n, 4, 7), -np.log(n) * np.array([0.0, 0.0, 1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(ComplexityPrior("1/n").log_weights(n, 4, 7), -np.log(n) * np.arange(5))
+    assert feature_prior_from_dict(json.loads(json.dumps(free.to_dict()))) == free
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(InputError, match="free of the complexity prior"):
+            ComplexityPrior("1/n", free=wrong)
