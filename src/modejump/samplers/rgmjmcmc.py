@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from modejump.runtime.snapshots import Snapshot, part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
 from modejump.samplers.chains.mjmcmc_chain import align_batches
+from modejump.samplers.chains.recall import RECALLED
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.law_estimates import batch_means, result_of_chains
 from modejump.samplers.laws import laws_of
@@ -178,24 +179,27 @@ class _Driver:
 
     def _schedule(self) -> Schedule:
         """Sampling; a checkpoint after each piece of it, where it is time for one."""
-        # Nothing is added to what is known while the chains sample.
-        known = under("collected", collected_arrays(self.collected))
+
+        @cache
+        def known() -> Snapshot:
+            # Once: nothing is added to what is known while the chains sample.
+            return under("collected", collected_arrays(self.collected))
 
         def run(count: int) -> None:
             self.executor.repeat(ReversibleChain.run_batches, self.chains, count)
 
         def keep(target: int | None) -> None:
+            if not self.checkpoint.due():
+                return
             state: dict[str, Any] = {"phase": "sampling", "target": target, "notes": list(self.notes)}
             state |= {"counted_from": self.counted_from}
-            self._keep(state, known | {"warmed": np.array(self.warmed - self.begun)})
+            self._keep(state, known() | {"warmed": np.array(self.warmed - self.begun)})
 
         share = SEARCH_SHARE + LEARN_SHARE
         return Schedule(self.chains, run, self.context, share, self._law_means, keep, self._best_model)
 
     def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
-        """A checkpoint, where it is time for one."""
-        if not self.checkpoint.due():
-            return
+        """A checkpoint."""
         first = self.chains[0]
         flat = arrays | {
             "library": text_array([f.text for f in first.library]),
@@ -338,7 +342,7 @@ class _Driver:
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
         self._note_models()
         inside = set(library.features)
-        recalled = best_first({model: value for model, value in self.collected.items() if model <= inside})
+        recalled = best_first({model: value for model, value in self.collected.items() if model <= inside})[:RECALLED]
         for chain in self.chains:
             chain.recall(recalled)
         self._begin_to_count()

@@ -82,9 +82,9 @@ def recall_list(
     top = inside[0][1]
     inside = [(m, v) for m, v in inside if v > top - RECALL_SPAN]
     words, hashes = np.zeros((len(inside), width), np.uint64), np.zeros(len(inside), np.uint64)
-    for row, (model, _) in enumerate(inside):
-        for f in model:
-            words[row, position[f] >> 6] |= np.uint64(1) << np.uint64(position[f] & 63)
-            hashes[row] ^= keys[position[f]]
+    row = np.repeat(np.arange(len(inside)), [len(m) for m, _ in inside])
+    place = np.array([position[f] for m, _ in inside for f in m], np.int64)
+    np.bitwise_or.at(words, (row, place >> 6), np.uint64(1) << (place & 63).astype(np.uint64))
+    np.bitwise_xor.at(hashes, row, keys[place])
     weight = np.exp(RECALL_POWER * (np.array([v for _, v in inside]) - top))
     return list_of(words, hashes, weight / weight.sum())
