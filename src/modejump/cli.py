@@ -185,7 +185,7 @@ def reproduce(
         str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
     ] = None,
     spelling: Annotated[str | None, typer.Option(help="Prior of mass: canonical or trees.")] = None,
-    features: Annotated[str, typer.Option(metavar="A,B", help="Features of logic: bgnlm.")] = "",
+    features: Annotated[str, typer.Option(metavar="A,B", help="Features of logic: bgnlm, logic.")] = "",
     algorithm: Annotated[str, typer.Option(metavar="A,B", help="rgmjmcmc, gmjmcmc; accuracy: mjmcmc too.")] = "",
     threads: Annotated[str, typer.Option(metavar="1,4,16", help="Chains merged in a run.")] = "",
     runs: Annotated[int | None, typer.Option(help="Runs of each kind: 100, or 5 for accuracy.")] = None,

@@ -15,12 +15,15 @@ from modejump.experiments.effort import Effort
 from modejump.experiments.reproduce import Design
 from modejump.features.expression import Expression
 from modejump.features.language import Language
+from modejump.features.logic.language import Logic
+from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.priors.coefficients import BIC
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.features import FeaturePrior
+from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 
 ROWS, COVARIATES = 1000, 50
@@ -93,7 +96,15 @@ def _bgnlm(names: Sequence[str], population: int) -> Language:
     return Nonlinear(names, [transforms[name] for name in FUNCTIONS], space)
 
 
-KINDS = {"bgnlm": Kind(_bgnlm, ComplexityPrior("1/n", free=1), "*")}
+def _logic(names: Sequence[str], population: int) -> Language:
+    """And, or, not."""
+    return Logic(names, LogicSpace(leaves=LEAVES, size=SIZE, population=population))
+
+
+KINDS = {
+    "bgnlm": Kind(_bgnlm, ComplexityPrior("1/n", free=1), "*"),
+    "logic": Kind(_logic, LogicPrior(), " & "),
+}
 
 
 def logic_design(kinds: Sequence[str] = tuple(KINDS), rows: int = ROWS) -> Design:

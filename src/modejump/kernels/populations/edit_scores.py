@@ -18,6 +18,8 @@ from modejump.kernels.populations.population import column_at, weigh
 
 # Features that the edits of one feature may make besides themselves.
 _SPARE = 1024
+# An edit does as well as the member in whose place it is where the log posterior loses less than this.
+AS_GOOD = 1.0
 
 
 class EditScores(NamedTuple):
@@ -25,8 +27,8 @@ class EditScores(NamedTuple):
 
     score: np.ndarray  # float64 (features,): log of the summed posterior of the models with a feature
     stamp: np.ndarray  # int64 (features,): scratch space
-    best_value: np.ndarray  # float64 (models,): log posterior of each model's best edit
-    best_edit: np.ndarray  # int64 (models, 2): the member that it replaces (-1: none), and the new feature
+    best_value: np.ndarray  # float64 (models,): log posterior of each model's best neighbour
+    best_edit: np.ndarray  # int64 (models, 3): two members that it lacks, and its new feature; -1 for none
 
 
 @kernel
@@ -52,27 +54,53 @@ def _add(score, f, value):
 
 
 @kernel
-def _try(fc, m_flips, model, old, g):
-    """Evaluate the model with these flips; note it for the feature's score and as the model's best edit."""
-    ch, scores = fc.chain, fc.scores
-    value, _ = neighbour(fc.data, ch.state, ch.work, ch.store, ch.flips, m_flips)
-    _add(scores.score, g, value)
+def _try(fc, model, old, also, g):
+    """Evaluate the model without two members (-1 for none) and with the feature at the last place (-1 for none).
+
+    Its log posterior counts for the feature's score, and perhaps it is the model's best neighbour.
+    """
+    ch, scores, m = fc.chain, fc.scores, np.int64(0)
+    for place in (old, also, len(fc.population.feature) - 1 if g >= 0 else np.int64(-1)):
+        if place >= 0:
+            ch.flips[m] = place
+            m += 1
+    value, _ = neighbour(fc.data, ch.state, ch.work, ch.store, ch.flips, m)
+    fc.done += 1
+    if g >= 0:
+        _add(scores.score, g, value)
     if value > scores.best_value[model]:
         scores.best_value[model] = value
-        scores.best_edit[model, 0] = old
-        scores.best_edit[model, 1] = g
+        best = scores.best_edit[model]
+        best[0], best[1], best[2] = old, also, g
+    return value
+
+
+@kernel
+def _score_edit(fc, model, old, members, g):
+    """The model with an edit of a member: in the member's place, beside it, and in the place of two members.
+
+    A feature and its edit may explain the same beside a third: ``a`` and ``a & !b``, ``a`` and ``a & b``. Then the edit
+    alone changes nothing, but the third may have become superfluous. So where the edit does as well as the member,
+    each other member is left out besides.
+    """
+    none = np.int64(-1)
+    value = _try(fc, model, old, none, g)
+    _try(fc, model, none, none, g)
+    if value > fc.chain.state.log_posterior - AS_GOOD:
+        for also in range(len(members)):
+            if members[also] and also != old:
+                _try(fc, model, old, np.int64(also), g)
 
 
 @kernel
 def score_edits(fc, models):
-    """For each model all edits of its members: log posterior with the edit in the member's place, and beside it.
+    """For each model its neighbours: without a member, and with an edit of a member, see `_score_edit`.
 
     The last place of the population is for the edit. ``done`` tells how many models were evaluated, ``limit`` at most,
     edits of one member more or less.
     """
     ch, pop, stamp = fc.chain, fc.population, fc.scores.stamp
-    flips, place = ch.flips, len(pop.feature) - 1
-    one, two, none = np.int64(1), np.int64(2), np.int64(-1)
+    place, none = len(pop.feature) - 1, np.int64(-1)
     fc.done = 0
     at = np.zeros(3, np.int64)
     for m in range(models.shape[0]):
@@ -81,6 +109,7 @@ def score_edits(fc, models):
         for old in range(place):
             if models[m, old] == 0:
                 continue
+            _try(fc, m, np.int64(old), none, none)
             at[0] = at[1] = at[2] = 0
             while True:
                 if fc.table.count + _SPARE > len(fc.table.kind):
@@ -95,11 +124,7 @@ def score_edits(fc, models):
                     continue
                 # Models known to fit perfectly are remembered by place, and the place has another feature now.
                 ch.work.perfect_count = ch.work.perfect_next = 0
-                flips[0], flips[1] = old, place
-                _try(fc, two, m, old, g)
-                flips[0] = place
-                _try(fc, one, m, none, g)
-                fc.done += 2
+                _score_edit(fc, m, np.int64(old), models[m], g)
             if fc.done >= fc.limit:
                 return
 

@@ -108,7 +108,7 @@ class Workspace:
                 score=np.full(stamps, -np.inf),
                 stamp=np.zeros(stamps, np.int64),
                 best_value=np.full(scored, -np.inf),
-                best_edit=np.zeros((scored, 2), np.int64),
+                best_edit=np.zeros((scored, 3), np.int64),
             ),
             scalars=scalars_of(steps=0, population_steps=0, reserve=0, limit=0, done=0, reason=0),
         )

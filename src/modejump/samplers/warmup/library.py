@@ -143,9 +143,9 @@ def edit_scores(
     best = found[np.argsort(-scores.score[found], kind="stable")[: 4 * MOST_FEATURES]]
     better: Collected = {}
     for m in np.flatnonzero(np.isfinite(scores.best_value)).tolist():
-        old, new = scores.best_edit[m].tolist()
-        kept = models[m] - {members[old]} if old >= 0 else models[m]
-        better[kept | {work.feature(new)}] = float(scores.best_value[m])
+        *left, new = scores.best_edit[m].tolist()
+        kept = models[m] - {members[place] for place in left if place >= 0}
+        better[kept | {work.feature(new)} if new >= 0 else kept] = float(scores.best_value[m])
     return {work.feature(int(f)): float(scores.score[f]) for f in best}, better, done
 
 
