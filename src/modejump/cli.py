@@ -190,12 +190,12 @@ def merge(
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demonstration: kepler, mass or diabetes.")] = "kepler",
+    name: Annotated[str, typer.Argument(help="Which demonstration: kepler, mass, logic or diabetes.")] = "kepler",
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of the plot; by default NAME.png, with Matplotlib.")
     ] = None,
 ) -> None:
-    """Show what modejump does: find a law of nature in simulated planets, or what matters in diabetes."""
+    """Show what modejump does: laws in simulated planets, logic in simulated data, or what matters in diabetes."""
     from modejump.commands.demo import run_demo
 
     run_demo(name, plot)

@@ -250,7 +250,7 @@ COMMANDS = {
     "argument": ("fit", "missing argument"),
     "command": ("fti", "no such command"),
     "run": ("predict nowhere numeric.csv", "nowhere is not a saved model"),
-    "demo": ("demo logic", "the demo 'logic' is not part of this version"),
+    "demo": ("demo crime", "the demo 'crime' is not part of this version"),
 }
 
 

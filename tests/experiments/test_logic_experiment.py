@@ -60,6 +60,26 @@ def test_priors_and_limits_are_those_of_the_paper(trial):
     assert (paper.budget.warmup, paper.budget.steps) == (7_500, 7_500)
 
 
+def test_logic_features_have_the_logic_prior(trial):
+    problem = trial.problem("logic", 0)
+    parse = problem.language.parse
+    assert problem.coef_prior.name == "bic" and problem.language.limits.size == 40
+    # 1 / N(s), N(s) = C(50, s) 2^(2s - 2).
+    weights = problem.log_weights([parse(text) for text in ("X1", "X1 & !X2", "X1 & (X2 | X3)", "X1 & X2 & X3 & X4")])
+    np.testing.assert_allclose(weights, -np.log([50, 1225 * 4, 19_600 * 16, 230_300 * 64]))
+    assert not problem.language.contains(parse("X1 & X2 & X3 & X4 & X5"))
+    # Both kinds of features have the same data, and the same columns for the true terms.
+    other = trial.problem("bgnlm", 0)
+    np.testing.assert_array_equal(problem.y, other.y)
+    design = logic_design()
+    for label in LABELS:
+        columns = [
+            one.language.column(one.language.parse(design.laws[kind][label]), one.table, {})
+            for kind, one in (("logic", problem), ("bgnlm", other))
+        ]
+        np.testing.assert_array_equal(*columns)
+
+
 def test_every_run_has_data_of_its_own_that_all_algorithms_share(trial):
     first, second = trial.problem("bgnlm", 0).y, trial.problem("bgnlm", 1).y
     assert not np.array_equal(first, second)
@@ -86,13 +106,15 @@ def test_ceiling_has_the_truth_and_the_covariates_that_the_prior_lets_in(trial):
                 assert (name in seen.false) == (log_factor > 0.0), name
 
 
-def test_a_short_run_detects_the_strong_terms(trial):
-    for algorithm in ("gmjmcmc", "rgmjmcmc"):
-        longer = replace(trial, budget="seconds=3", algorithms=[algorithm])
-        longer.prime([("bgnlm", algorithm, 1, 0)])
-        seen = longer.run(("bgnlm", algorithm, 1, 0))
-        assert set(seen["true"]) >= STRONG and seen["seconds"] >= 3.0
-        assert set(seen["posterior"]) == {*LABELS, *seen["false"]}
+@pytest.mark.parametrize(
+    ("features", "algorithm"), [("bgnlm", "gmjmcmc"), ("bgnlm", "rgmjmcmc"), ("logic", "rgmjmcmc")]
+)
+def test_a_short_run_detects_the_strong_terms(features, algorithm):
+    trial = Trial(logic_design(), "seconds=3", [algorithm], [1], 1, 3)
+    trial.prime([(features, algorithm, 1, 0)])
+    seen = trial.run((features, algorithm, 1, 0))
+    assert set(seen["true"]) >= STRONG and seen["seconds"] >= 3.0
+    assert set(seen["posterior"]) == {*LABELS, *seen["false"]}
 
 
 def test_rows_resume(trial, tmp_path, monkeypatch):
@@ -124,13 +146,17 @@ def test_command_prints_tables_of_80_columns(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(progress, "LINE_EVERY", 1e9)
     path = tmp_path / "rows.json"
-    line = ["reproduce", "logic", "--features", "bgnlm", "--threads", "1,32", "--runs", "1", "--budget", "seconds=0.3"]
+    line = ["reproduce", "logic", "--threads", "1,32", "--runs", "1", "--budget", "seconds=0.3"]
     assert main([*line, "--algorithm", "gmjmcmc", "--json", str(path)]) == 0
     out, err = capsys.readouterr()
     assert err == "" and all(len(text) <= 80 for text in out.splitlines())
     words = " ".join(out.split())
-    for part in ("detections above 0.5", "fresh data for each run", "L7 X4*X10*X17*X30", "(0.99)", "(0.51)", "ceiling"):
+    for part in (
+        "detections above 0.5", "fresh data for each run", "features: bgnlm", "features: logic", "L7 X4*X10*X17*X30",
+        "L7 X4 & X10 & X17 & X30", "(0.99)", "(0.51)", "(0.38)", "ceiling",
+    ):  # fmt: skip
         assert part in words
     rows = json.loads(path.read_text())["rows"]
-    assert [row["published"] is None for row in rows] == [True, False]
-    assert rows[1]["published"]["laws"]["L8"] == 0.98
+    assert [row["features"] for row in rows] == ["bgnlm", "bgnlm", "logic", "logic"]
+    assert [row["published"] is None for row in rows] == [True, False] * 2
+    assert [rows[i]["published"]["laws"]["L8"] for i in (1, 3)] == [0.98, 0.38]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,17 +13,24 @@ from feature_twin import sound_edits
 
 from modejump.experiments.oracle import ExactPosterior, exact_posterior
 from modejump.features import Feature
+from modejump.features.logic.language import Logic
+from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
+from modejump.kernels.populations.edit_scores import AS_GOOD
+from modejump.kernels.populations.feature_chain import EVALUATE
 from modejump.priors.complexity import ComplexityPrior
-from modejump.problem.feature_problem import FeatureProblem, feature_problem
+from modejump.priors.logic_prior import LogicPrior
+from modejump.problem.feature_problem import FeatureProblem, feature_problem, problem_over
 from modejump.samplers.warmup.library import (
     NEGLIGIBLE,
     Collected,
     best_models,
     build_library,
+    climb,
     edit_scores,
     log_importance,
+    place_models,
 )
 
 F = Feature.parse
@@ -71,6 +79,14 @@ def exact_of(problem: FeatureProblem) -> ExactPosterior:
     return exact_posterior(problem, problem.language.enumerate(), size=problem.size)
 
 
+def evaluate(problem: FeatureProblem, model: frozenset[Any]) -> float:
+    """Log posterior of one model by the rules of the chains."""
+    work, _, rows = place_models(problem, [model])
+    values = np.zeros(1)
+    work.work(EVALUATE, models=rows, values=values)
+    return float(values[0])
+
+
 def values_of(exact: ExactPosterior) -> Collected:
     """Log posterior of each model of positive probability."""
     return {
@@ -85,19 +101,26 @@ def edits_of(problem: FeatureProblem, feature: Feature) -> list[Feature]:
     return [new for _, _, new in sound_edits(feature, problem.language) if new is not feature]
 
 
-Neighbours = list[tuple[Feature, frozenset[Feature], float]]
+Neighbours = list[tuple[Feature | None, frozenset[Feature], float]]
 
 
 def neighbours_of(problem: FeatureProblem, model: frozenset[Feature], exact: ExactPosterior) -> Neighbours:
-    """For each distinct edit of each member: the edit, the model with it in the member's place or beside it, value."""
+    """All neighbours of a model: what is new in each, the neighbour, its value.
+
+    Without a member; with an edit in the member's place, or beside it; and where the edit does as well as the member,
+    also without any one of the others.
+    """
     known, values = set(exact.features), values_of(exact)
     found: Neighbours = []
     for old in model:
+        found.append((None, model - {old}, values[model - {old}]))
         for new in dict.fromkeys(edits_of(problem, old)):
             if new in known:
+                made = [(model - {old}) | {new}, model | {new}]
                 # A member twice is no model.
-                for made in ((model - {old}) | {new}, model | {new}):
-                    found.append((new, made, -np.inf if new in model else values.get(made, -np.inf)))
+                if new not in model and values.get(made[0], -np.inf) > values[model] - AS_GOOD:
+                    made += [(model - {old, also}) | {new} for also in model - {old}]
+                found += [(new, one, -np.inf if new in model else values.get(one, -np.inf)) for one in made]
     return found
 
 
@@ -122,12 +145,12 @@ def test_scores_of_edits_equal_brute_force(case: str) -> None:
         found = neighbours_of(problem, model, exact)
         evaluated += len(found)
         for new, _, value in found:
-            if value > -np.inf:
+            if new is not None and value > -np.inf:
                 plain[new] = float(np.logaddexp(plain.get(new, -np.inf), value))
         best.append(max((value for _, _, value in found), default=-np.inf))
     assert done == evaluated
     assert scores == pytest.approx(plain, abs=1e-6)
-    # The best edit of each model is one of its neighbours, with its own value.
+    # The best neighbour of each model has its own value.
     values = values_of(exact)
     assert better == pytest.approx({model: values[model] for model in better}, abs=1e-6)
     for model, value in zip(models, best, strict=True):
@@ -150,6 +173,48 @@ def test_evaluations_of_edits_are_limited() -> None:
     # What was evaluated counts, and nothing else does.
     part, _, _ = edit_scores(problem, models, 1)
     assert part.keys() < full.keys() and all(part[f] <= full[f] + 1e-9 for f in part)
+
+
+def test_a_pair_gives_way_to_the_one_feature_that_it_stands_for() -> None:
+    """``a`` and ``a & !(b & c)`` explain what ``a & b & c`` explains: no change of one feature is better."""
+    rng = np.random.default_rng(39)
+    x = rng.integers(0, 2, (200, 6)).astype(float)
+    y = 3.0 * x[:, 0] * x[:, 1] * x[:, 2] + rng.normal(size=200)
+    language = Logic(list("abcdef"), LogicSpace(leaves=3, size=4, population=10))
+    problem = problem_over(x, y, language, coef_prior="bic", model_prior=LogicPrior())
+    pair = frozenset(map(language.parse, ("a", "a & (!b | !c)")))
+    single, reshaped = (frozenset(map(language.parse, texts)) for texts in (["a & b & c"], ["a", "a & b & c"]))
+    exact = exact_posterior(problem, language.enumerate(), size=1)
+    truth = values_of(exact)[single]
+    assert truth == exact.log_posterior.max()
+    _, better, _ = edit_scores(problem, [pair])
+    assert better == {single: pytest.approx(truth)}
+    collected = {pair: evaluate(problem, pair)}
+    assert evaluate(problem, reshaped) == pytest.approx(collected[pair]) and collected[pair] < truth - 1.0
+    climb(problem, collected, [pair])
+    assert max(collected, key=lambda model: collected[model]) == single
+
+
+def test_climbing_ends_where_no_neighbour_is_better_and_is_limited() -> None:
+    for case in SEVERAL:
+        problem = problem_of(case)
+        exact = exact_of(problem)
+        values = values_of(exact)
+        start = min((model for model in values if model), key=lambda model: values[model])
+        collected = {start: values[start]}
+        climb(problem, collected, [start])
+        assert collected == pytest.approx({model: values[model] for model in collected}, abs=1e-6)
+        # Each step is better than the one before, to a neighbour of it.
+        path = list(collected)
+        for here, there in itertools.pairwise(path):
+            assert values[there] > values[here] and there in {
+                made for _, made, _ in neighbours_of(problem, here, exact)
+            }
+        top = max((value for _, _, value in neighbours_of(problem, path[-1], exact)), default=-np.inf)
+        assert len(path) > 1 and top <= values[path[-1]] + 1e-6
+    short = {start: values[start]}
+    climb(problem, short, [start], limit=0)
+    assert short == {start: values[start]}
 
 
 def collected_of(problem: FeatureProblem, models: Iterable[frozenset[Feature]]) -> Collected:
@@ -199,7 +264,7 @@ def test_a_library_holds_covariates_good_models_and_what_lies_beside_them(case: 
     for model in collected:
         for new, _, value in neighbours_of(problem, model, exact):
             # Against the whole posterior, which is more than warm-up knows of.
-            assert new in held or value < total + np.log(NEGLIGIBLE)
+            assert new is None or new in held or value < total + np.log(NEGLIGIBLE)
 
 
 def test_all_models_give_their_features_at_least_their_inclusion_probability() -> None:

@@ -37,6 +37,7 @@ from modejump.samplers.warmup.library import (
     best_first,
     best_models,
     build_library,
+    climb,
     log_importance,
 )
 from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
@@ -53,10 +54,10 @@ LEARN_SHARE = 0.1
 EDIT_SHARE = 0.05
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
-# Where fitting is expensive, models are climbed to: at first from nothing, for this share of the search's time at most,
-# in the end from the best of so many chains; and so often at most from the best of all.
-CLIMB_SHARE = 0.5
+# In the end the best models of so many chains are climbed from. Where fitting is expensive, models are climbed to from
+# nothing as well, at first, for this share of the search's time at most; and so often at most from the best of all.
 CLIMBING_CHAINS = 3
+CLIMB_SHARE = 0.5
 CLIMBS = 4
 # Rounds of learning; after each but the last the library may still take in what they met.
 ROUNDS = 4
@@ -286,9 +287,12 @@ class Driver:
         for outcome in self.outcomes:
             self.collected |= outcome.collected
             self.warmup_steps += outcome.steps
+        bests = {m: o.collected[m] for o in self.outcomes for m in best_models(o.collected, 1)}
+        starts = best_models(bests, CLIMBING_CHAINS)
         if can_score(self.problem):
-            bests = {m: o.collected[m] for o in self.outcomes for m in best_models(o.collected, 1)}
-            self._climb(best_models(bests, CLIMBING_CHAINS), 1.0)
+            self._climb(starts, 1.0)
+        elif self.problem.family.conjugate:
+            climb(self.problem, self.collected, starts, self._affordable_edits())
 
     def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""

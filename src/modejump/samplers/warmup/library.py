@@ -24,7 +24,7 @@ EDITED_MODELS = 60
 ROUNDS = 8
 EVALUATIONS = 300_000
 # An evaluation costs as much as its column is long: with so many numbers in all, long columns get fewer.
-NUMBERS = 50_000_000
+NUMBERS = 300_000_000
 # Room for the features that edits make, and models that are evaluated before their store is full.
 EDIT_FEATURES = 1 << 17
 EDIT_MODELS = (1 << 15) + 1024
@@ -130,7 +130,7 @@ def edit_scores(
     dict
         By feature, the log of the summed posterior of the models with it that were evaluated.
     dict
-        The best edit of each model, with its log posterior.
+        The best neighbour of each model, with its log posterior: one that lacks a member or two, or has an edit.
     int
         How many models were evaluated.
     """
@@ -147,6 +147,37 @@ def edit_scores(
         kept = models[m] - {members[place] for place in left if place >= 0}
         better[kept | {work.feature(new)} if new >= 0 else kept] = float(scores.best_value[m])
     return {work.feature(int(f)): float(scores.score[f]) for f in best}, better, done
+
+
+def climb(problem: FeatureProblem, collected: Collected, starts: Sequence[Model], limit: int = EVALUATIONS) -> None:
+    """Go from some models to their best neighbours, and on, until none is better; adds them to ``collected``.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target.
+    collected : dict
+        Models with their log posterior, the first ones among them.
+    starts : sequence of sets of features
+        Where to begin.
+    limit : int
+        Models to evaluate, about.
+    """
+    limit = _affordable(problem, limit)
+    for model in starts:
+        while limit > 0:
+            _, better, done = edit_scores(problem, [model], limit)
+            limit -= done
+            best = max(better, key=lambda made: better[made], default=model)
+            if not better.get(best, -np.inf) > collected[model] + 1e-6:
+                break
+            model = best
+            collected[model] = better[model]
+
+
+def _affordable(problem: FeatureProblem, limit: int) -> int:
+    """Models to evaluate, or fewer where columns are long."""
+    return min(limit, max(NUMBERS // problem.x.shape[1], 1))
 
 
 def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUATIONS) -> dict[Expression, float]:
@@ -189,7 +220,7 @@ def build_library(
     negligible : float
         Features whose models together have no larger share of the posterior get no place.
     """
-    known = complete(problem, collected, min(limit, max(NUMBERS // problem.x.shape[1], 1)))
+    known = complete(problem, collected, _affordable(problem, limit))
     total = float(np.logaddexp.reduce(list(collected.values()))) if collected else 0.0
     for f, value in log_importance(collected).items():
         known[f] = max(value, known.get(f, -np.inf))
