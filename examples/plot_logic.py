@@ -8,9 +8,9 @@ statements: its terms are functions of markers made of "and", "or" and "not", an
 
 # %%
 # **Data.** A thousand people, 200 variants on five chromosomes, neighbours in linkage, and the age of each person. A
-# genotype counts the copies of an allele: 0, 1 or 2. The trait depends on age and on two statements. The first holds for
-# people with a copy of both alleles ``s31`` and ``s112``; the second for people with a copy of ``s64`` who have either
-# two copies of ``s151`` or none of ``s187``.
+# genotype counts the copies of an allele: 0, 1 or 2. The trait depends on age and on two statements. The first holds
+# for people with a copy of both ``s31`` and ``s112``; the second for people with a copy of ``s64`` who have two copies
+# of ``s151`` or none of ``s187``.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ print(model.inclusion_[["probability", "mcse"]].head(5).round(3))
 # %%
 # ``!s187_d`` says that there is no copy: both statements are found as they were planted. The set of features with an
 # expected share of false ones of at most 5 %:
-print(model.posterior_.discoveries(fdr=0.05).round(3))
+print(model.discoveries(fdr=0.05).round(3))
 
 # %%
 # **Along the genome.** A marker counts as in where some feature of the model has it.
@@ -62,10 +62,11 @@ plot_genome(model, chromosome, position, ax=ax)
 plt.show()
 
 # %%
-# **What selection of single variants sees.** The same 200 counts as terms of a linear model. The single variants that
-# take part are found, most of them, but not that they matter together: the interaction leaves a trace in the mean of
-# each, and what goes beyond the sum of the traces is lost.
+# **What selection of single variants sees.** The same 200 counts as terms of a linear model.
 single = modejump.BGLMRegressor(always_in=["age"], budget=modejump.Budget(steps=50_000), random_state=1).fit(X, y)
 print(single.inclusion_["probability"].head(6).round(2).to_dict())
-new = X.iloc[:, :].sample(300, random_state=0)
-print(f"R2 on the data: logic {model.score(X, y):.2f}, single variants {single.score(X, y):.2f}")
+print(f"R squared: logic {model.score(X, y):.2f}, single variants {single.score(X, y):.2f}")
+
+# %%
+# All five variants are found, because each interaction leaves a trace in the mean of each of its parts. What they do
+# together is not, and the sum of the traces explains much less.

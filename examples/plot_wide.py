@@ -2,8 +2,9 @@
 Ten effects among 20 000 covariates
 ===================================
 
-Three hundred rows, twenty thousand columns, ten of which matter. Columns lie along a line and resemble their neighbours,
-as markers along a genome do, so the data may well say that there is an effect here without saying whose it is.
+Three hundred rows, twenty thousand columns, ten of which matter. Columns lie along a line and resemble their
+neighbours, as markers along a genome do, so the data may well say that there is an effect here without saying whose it
+is.
 """
 
 # %%
@@ -32,13 +33,13 @@ print(model.verdict_)
 # %%
 # **Credible sets.** A set holds columns that stand in for each other, and its probability is that of at least one of
 # them.
-sets = model.posterior_.credible_sets()
+sets = model.credible_sets()
 print(sets[["leading", "size", "probability", "min_abs_correlation"]].round(2))
 
 # %%
 # **Truth and answer.** Above: the ten effects. Below: the inclusion probability of every column, by the mean of its
-# conditional probabilities given models drawn, and the credible sets as bars, from the first of their columns to the
-# last.
+# conditional probabilities given models drawn. Rings are credible sets, at their probability and with the number of
+# their columns.
 probability = model.posterior_.result.rao_blackwell
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.6), sharex=True, layout="constrained", height_ratios=(1, 2))
 top.vlines(causal, 0.0, effects, color="#c2410c", linewidth=2)
@@ -58,5 +59,5 @@ for ax in (top, bottom):
 plt.show()
 
 # %%
-# Rings are credible sets, with their probability and the number of their columns. Where a ring stands far above the
-# lines below it, the effect is certain and its column is not.
+# Where a ring stands far above the lines below it, the effect is certain and its column is not. The sets of low
+# probability, away from the triangles, hold columns of noise that resemble the response by chance.

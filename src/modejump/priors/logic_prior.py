@@ -15,10 +15,12 @@ from modejump.priors.features import FeaturePrior
 
 @dataclass(frozen=True)
 class LogicPrior(FeaturePrior):
-    """All numbers of leaves are equally likely, and so are the trees of each number: the weight is 1 / N(s).
+    """A feature of s leaves has weight 1 / N(s), and a model the product over its features.
 
-    N(s) = C(m, s) 2^(2s - 2) counts the trees of s leaves among m covariates: which covariates they are, which of them
-    are negated, and by which of "and" and "or" they are joined, up to complements.
+    N(s) = C(m, s) 2^(2s - 2) counts which of m covariates the leaves are, which of them are negated, and by which of
+    "and" and "or" each is joined to the next, up to complements. It does not count brackets: of three, four and five
+    leaves there are about 2, 6.5 and 30 times as many features. So all features together have weight 4 where they have
+    up to three leaves and 40 where they have up to five: about how many a model has a priori, up to its limit.
 
     Parameters
     ----------
