@@ -38,13 +38,14 @@ y = 0.03 * X["age"] + 1.0 * both + 1.2 * either + rng.standard_normal(people)
 # %%
 # **Fit.** ``coding="genotype"`` makes two binary markers of each variant: ``s31_d``, dominant, is 1 with at least one
 # copy, and ``s31_r``, recessive, with two. Age may hold any numbers because it is always in.
+# The prior is a strict one: each marker in a feature costs the factor 1/n\ :sup:`2`.
 model = modejump.LogicRegressor(
     coding="genotype",
     always_in=["age"],
-    model_prior=modejump.ComplexityPrior("1/n"),
+    model_prior=modejump.ComplexityPrior("n^-2"),
     space=modejump.LogicSpace(leaves=3),
     chains=4,
-    budget=modejump.Budget(steps=50_000),
+    budget=modejump.Budget(steps=30_000),
     random_state=1,
 )
 model.fit(X, y)
@@ -63,7 +64,7 @@ plt.show()
 
 # %%
 # **What selection of single variants sees.** The same 200 counts as terms of a linear model.
-single = modejump.BGLMRegressor(always_in=["age"], budget=modejump.Budget(steps=50_000), random_state=1).fit(X, y)
+single = modejump.BGLMRegressor(always_in=["age"], budget=modejump.Budget(steps=100_000), random_state=1).fit(X, y)
 print(single.inclusion_["probability"].head(6).round(2).to_dict())
 print(f"R squared: logic {model.score(X, y):.2f}, single variants {single.score(X, y):.2f}")
 

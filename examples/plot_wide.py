@@ -31,6 +31,8 @@ model.fit(x.T, y)
 print(model.verdict_)
 
 # %%
+# The run is short, for this page; the default is five times as long.
+#
 # **Credible sets.** A set holds columns that stand in for each other, and its probability is that of at least one of
 # them.
 sets = model.credible_sets()
