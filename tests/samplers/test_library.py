@@ -24,6 +24,7 @@ from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, feature_problem, problem_over
 from modejump.samplers.warmup.library import (
     NEGLIGIBLE,
+    PAIRS,
     Collected,
     best_models,
     build_library,
@@ -195,6 +196,23 @@ def test_a_pair_gives_way_to_the_one_feature_that_it_stands_for() -> None:
     assert max(collected, key=lambda model: collected[model]) == single
 
 
+def test_operators_make_one_feature_of_a_pair_that_no_edit_makes() -> None:
+    """``a & b`` without ``a & b & !(c & d)`` is ``a & b & c & d``, which is no edit of either."""
+    rng = np.random.default_rng(40)
+    x = rng.integers(0, 2, (300, 6)).astype(float)
+    y = 4.0 * x[:, :4].prod(axis=1) + rng.normal(size=300)
+    language = Logic(list("abcdef"), LogicSpace(leaves=4, size=4, population=10))
+    problem = problem_over(x, y, language, coef_prior="bic", model_prior=LogicPrior())
+    pair = frozenset(map(language.parse, ("a & b", "a & b & (!c | !d)")))
+    single = frozenset([language.parse("a & b & c & d")])
+    without, _, few = edit_scores(problem, [pair])
+    scores, better, done = edit_scores(problem, [pair], pairs=PAIRS)
+    assert not single & without.keys() and single <= scores.keys()
+    assert better == {single: pytest.approx(evaluate(problem, single))} and few < done
+    # No chance is in it: the same again.
+    assert (scores, better, done) == edit_scores(problem, [pair], pairs=PAIRS)
+
+
 def test_climbing_ends_where_no_neighbour_is_better_and_is_limited() -> None:
     for case in SEVERAL:
         problem = problem_of(case)
@@ -204,12 +222,9 @@ def test_climbing_ends_where_no_neighbour_is_better_and_is_limited() -> None:
         collected = {start: values[start]}
         climb(problem, collected, [start])
         assert collected == pytest.approx({model: values[model] for model in collected}, abs=1e-6)
-        # Each step is better than the one before, to a neighbour of it.
+        # Each step is better than the one before, and the last model has no better neighbour.
         path = list(collected)
-        for here, there in itertools.pairwise(path):
-            assert values[there] > values[here] and there in {
-                made for _, made, _ in neighbours_of(problem, here, exact)
-            }
+        assert all(values[there] > values[here] for here, there in itertools.pairwise(path))
         top = max((value for _, _, value in neighbours_of(problem, path[-1], exact)), default=-np.inf)
         assert len(path) > 1 and top <= values[path[-1]] + 1e-6
     short = {start: values[start]}

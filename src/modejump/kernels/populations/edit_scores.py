@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
+from modejump.core.random import draw_cumulative
 from modejump.features.distribution import next_edit
-from modejump.features.language import product
+from modejump.features.language import make_feature, product
+from modejump.features.table import within_limits
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.populations.population import column_at, weigh
@@ -93,11 +95,33 @@ def _score_edit(fc, model, old, members, g):
 
 
 @kernel
-def score_edits(fc, models):
-    """For each model its neighbours: without a member, and with an edit of a member, see `_score_edit`.
+def _score_pairs(fc, model, members):
+    """The model with what the operators make of two members, so often as ``steps`` says: in their place, and beside."""
+    pop, space, parents, rng = fc.population, fc.space, fc.table.parents, fc.chain.rng
+    place, none = len(pop.feature) - 1, np.int64(-1)
+    for old in range(place):
+        for also in range(place):
+            if old == also or not (members[old] and members[also]):
+                continue
+            for _ in range(fc.steps):
+                operator = draw_cumulative(rng, space.cumulative)
+                if space.edit_weight[operator] > 0.0 or fc.table.count + _SPARE > len(fc.table.kind):
+                    continue
+                parents[0], parents[1] = pop.feature[old], pop.feature[also]
+                g = make_feature(space, fc.table, operator, np.int64(2), rng)
+                if g >= 0 and within_limits(space, fc.table, g) and _place_beside(fc, place, g):
+                    fc.chain.work.perfect_count = fc.chain.work.perfect_next = 0
+                    _try(fc, model, np.int64(old), np.int64(also), g)
+                    _try(fc, model, np.int64(old), none, g)
+                    _try(fc, model, none, none, g)
 
-    The last place of the population is for the edit. ``done`` tells how many models were evaluated, ``limit`` at most,
-    edits of one member more or less.
+
+@kernel
+def score_edits(fc, models):
+    """For each model its neighbours: without a member, with an edit of a member, or with a pair made one.
+
+    The last place of the population is for what is new. ``done`` tells how many models were evaluated, ``limit`` at
+    most, neighbours by one member more or less. See `_score_edit` and `_score_pairs`.
     """
     ch, pop, stamp = fc.chain, fc.population, fc.scores.stamp
     place, none = len(pop.feature) - 1, np.int64(-1)
@@ -127,6 +151,7 @@ def score_edits(fc, models):
                 _score_edit(fc, m, np.int64(old), models[m], g)
             if fc.done >= fc.limit:
                 return
+        _score_pairs(fc, m, models[m])
 
 
 @kernel

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modejump.core.random import new_stream
 from modejump.features.expression import Expression
 from modejump.kernels.populations.feature_chain import PLACE_LIBRARY, SCORE_EDITS
 from modejump.problem.feature_problem import FeatureProblem
@@ -23,6 +24,8 @@ EDITED_MODELS = 60
 # ... again and again while they find better ones, so often at most, with so many evaluations.
 ROUNDS = 8
 EVALUATIONS = 300_000
+# Operators are tried so often on each pair of members of a model that is climbed from.
+PAIRS = 8
 # An evaluation costs as much as its column is long: with so many numbers in all, long columns get fewer.
 NUMBERS = 300_000_000
 # Room for the features that edits make, and models that are evaluated before their store is full.
@@ -101,6 +104,8 @@ def place_models(
         columns=16,
         models=EDIT_MODELS,
         most=2 * problem.size,
+        # The same for all: what operators are tried on is part of the answer.
+        stream=new_stream(np.random.SeedSequence(0)),
         scored=scored,
     )
     work.work(PLACE_LIBRARY, work.numbers(members), values=np.zeros(len(members)))
@@ -112,7 +117,7 @@ def place_models(
 
 
 def edit_scores(
-    problem: FeatureProblem, models: Sequence[Model], limit: int = EVALUATIONS
+    problem: FeatureProblem, models: Sequence[Model], limit: int = EVALUATIONS, pairs: int = 0
 ) -> tuple[dict[Expression, float], Collected, int]:
     """What the edits of these models' members are worth.
 
@@ -124,6 +129,8 @@ def edit_scores(
         Models, the best first.
     limit : int
         Models to evaluate, about.
+    pairs : int
+        How often the operators are tried on each pair of members.
 
     Returns
     -------
@@ -137,7 +144,7 @@ def edit_scores(
     if not any(models):
         return {}, {}, 0
     work, members, rows = place_models(problem, models, scored=len(models))
-    done, _ = work.work(SCORE_EDITS, models=rows, limit=limit)
+    done, _ = work.work(SCORE_EDITS, models=rows, limit=limit, steps=pairs)
     scores = work.arrays.scores
     found = np.flatnonzero(np.isfinite(scores.score[: int(work.table.scalars["count"])]))
     best = found[np.argsort(-scores.score[found], kind="stable")[: 4 * MOST_FEATURES]]
@@ -166,7 +173,7 @@ def climb(problem: FeatureProblem, collected: Collected, starts: Sequence[Model]
     limit = _affordable(problem, limit)
     for model in starts:
         while limit > 0:
-            _, better, done = edit_scores(problem, [model], limit)
+            _, better, done = edit_scores(problem, [model], limit, PAIRS)
             limit -= done
             best = max(better, key=lambda made: better[made], default=model)
             if not better.get(best, -np.inf) > collected[model] + 1e-6:
