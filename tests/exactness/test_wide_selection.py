@@ -26,7 +26,7 @@ from modejump.problem.problem import Problem
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.warmup.screening import log_odds, rao_blackwell, worth
+from modejump.samplers.warmup.wide_scores import log_odds, rao_blackwell, worth
 
 SCREENED = Screened(np.array([3, 5, 6]), np.array([0.2, 0.5, 0.3]), np.array([[0, 3], [0, 4], [1, 5], [3, 6], [5, 6]]))
 PRIORS = {
