@@ -33,7 +33,8 @@ def draw_kepler(path: Path) -> None:
     left.set(xscale="log", yscale="log", xlabel="predicted semi-major axis (au)", ylabel="observed (au)")
     left.set_title(f"{new.sum()} planets that the fit has not seen", fontsize=11)
     model = modejump.BGNLMRegressor(random_state=1, progress=False).fit(X, y)
-    laws = model.inclusion_["probability"].head(3)[::-1]
+    probability = model.inclusion_["probability"]
+    laws = probability[probability > 0.01][::-1]
     names = [_short(law) for law in laws.index]
     right.barh(names, laws, height=0.55, color=[STRONG if p > 0.5 else WEAK for p in laws])
     for at, p in enumerate(laws):

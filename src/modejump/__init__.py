@@ -15,14 +15,18 @@ _HOME = {
     "BGLMRegressor": "modejump.estimators.bglm",
     "BGNLMClassifier": "modejump.estimators.bgnlm",
     "BGNLMRegressor": "modejump.estimators.bgnlm",
+    "LogicClassifier": "modejump.estimators.logic",
+    "LogicRegressor": "modejump.estimators.logic",
     "load": "modejump.estimators.storage",
     "merge": "modejump.estimators.merge",
     "scan_chunks": "modejump.data.sources",
     "scan_dask": "modejump.data.sources",
     "scan_parquet": "modejump.data.parquet",
+    "read_plink": "modejump.data.plink",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
     "Feature": "modejump.features.nonlinear.expression",
+    "LogicSpace": "modejump.features.logic.space",
     "Space": "modejump.features.nonlinear.space",
     "transforms": "modejump.features.nonlinear.transforms",
     "GPrior": "modejump.priors.coefficients",
@@ -41,6 +45,7 @@ _HOME = {
     "BernoulliPrior": "modejump.priors.models",
     "BetaBinomialPrior": "modejump.priors.models",
     "ComplexityPrior": "modejump.priors.complexity",
+    "LogicPrior": "modejump.priors.logic_prior",
     "OwnLikelihood": "modejump.likelihoods.custom.own",
     "BatchLikelihood": "modejump.likelihoods.custom.batch",
     "Problem": "modejump.problem.problem",
@@ -73,6 +78,10 @@ __all__ = [
     "JZS",
     "Jeffreys",
     "KnownVariance",
+    "LogicClassifier",
+    "LogicPrior",
+    "LogicRegressor",
+    "LogicSpace",
     "ModejumpWarning",
     "OwnLikelihood",
     "Problem",
@@ -84,6 +93,7 @@ __all__ = [
     "__version__",
     "load",
     "merge",
+    "read_plink",
     "scan_chunks",
     "scan_dask",
     "scan_parquet",
@@ -94,12 +104,15 @@ __all__ = [
 if TYPE_CHECKING:
     from modejump.core.errors import InputError, ModejumpWarning
     from modejump.data.parquet import scan_parquet
+    from modejump.data.plink import read_plink
     from modejump.data.sources import scan_chunks, scan_dask
     from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+    from modejump.estimators.logic import LogicClassifier, LogicRegressor
     from modejump.estimators.merge import merge
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.storage import load
+    from modejump.features.logic.space import LogicSpace
     from modejump.features.nonlinear.expression import Feature
     from modejump.features.nonlinear.space import Space
     from modejump.features.nonlinear.transforms import transforms
@@ -120,6 +133,7 @@ if TYPE_CHECKING:
         Robust,
     )
     from modejump.priors.complexity import ComplexityPrior
+    from modejump.priors.logic_prior import LogicPrior
     from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
     from modejump.problem.problem import Problem
     from modejump.samplers.budget import Budget

@@ -293,7 +293,7 @@ def test_a_transform_that_is_defined_nowhere_is_refused() -> None:
 
 
 def test_the_second_pass_reads_the_columns_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_search, "MOST_FEATURES", 4)
+    monkeypatch.setattr(sample_search, "MOST_FEATURES", 2)
     data = planets(0.05).drop(columns="w")
     asked: list[tuple[str, ...]] = []
 

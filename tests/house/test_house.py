@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ MACHINE_PATH = "/" + "home/somebody/data.csv"
 SRC = "src/modejump"
 ERRORS = f"{SRC}/core/errors.py"
 ROOM = f"{SRC}/priors/__init__.py"
+LINK = re.compile(r"""\]\(([^)\s]+)|\bsrc=["']([^"']+)""")
 DOCSTRING = '"""Room. May import: core."""\n'
 
 # Rule: planted files and the breach that is expected, each time the only one.
@@ -203,3 +205,29 @@ def test_the_command_prints_one_line_for_each_breach(tmp_path: Path) -> None:
 def test_the_house_is_clean() -> None:
     breaches = check_house.check_house(ROOT)
     assert not breaches, "\n".join(map(str, breaches))
+
+
+def relative_links(text: str) -> set[str]:
+    """Files that links and images of a page lead to."""
+    found = {inline or image for inline, image in LINK.findall(text)}
+    return {link.partition("#")[0] for link in found if not re.match(r"[a-z]+:|#", link)}
+
+
+def tracked_files() -> set[str]:
+    """What a reader gets: all that Git tracks, or what is there where this is no clone."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        return set(listed.stdout.splitlines())
+    return {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*")}
+
+
+def test_links_and_images_are_found_in_a_page() -> None:
+    text = "See [a](a.md#part), ![b](docs/b.png) and <img src='c.svg'>.\n[web](https://example.org) [here](#part)\n"
+    assert relative_links(text) == {"a.md", "docs/b.png", "c.svg"}
+
+
+def test_links_and_images_of_the_first_pages_lead_to_tracked_files() -> None:
+    tracked = tracked_files()
+    linked = {page.name: relative_links(page.read_text(encoding="utf-8")) for page in sorted(ROOT.glob("*.md"))}
+    assert linked["README.md"] and linked["CONTRIBUTING.md"]
+    assert {page: links - tracked for page, links in linked.items() if links - tracked} == {}

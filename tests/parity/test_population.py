@@ -10,7 +10,7 @@ import pytest
 
 from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.space import Space
-from modejump.kernels.populations.population import DEPENDENCE_TOLERANCE
+from modejump.kernels.populations.population import SAME_COLUMN
 from modejump.priors import COEF_PRIORS
 from modejump.priors.coefficients import KnownVariance
 from modejump.priors.complexity import ComplexityPrior
@@ -79,7 +79,7 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
     ids = twin.random_recipe(rng, chain.language, 400, projections=0.0, most=6).into(chain.table)  # type: ignore[arg-type]
     problem, pop, given = chain.problem, chain.arrays.population, chain.arrays.data
     table = dict(zip(NAMES, problem.x))
-    reasons = dict.fromkeys(("admitted", "unfit", "dependent"), 0)
+    reasons = dict.fromkeys(("admitted", "unfit", "copy"), 0)
     for round_ in range(60):
         full = [p for p in range(10) if pop.feature[p] >= 0]
         leave = [p for p in full if rng.random() < 0.4]
@@ -92,13 +92,13 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
                 continue
             column = twin.standardised(evaluate(chain.feature(f), table), problem.basis, problem.root_weight)
             others = list(scratch(chain, y)[3].values())
-            share = None if column is None else twin.own_share(column, others)
+            share = None if column is None else min((twin.own_share(column, [z]) for z in others), default=1.0)
             admitted = twin.admit_one(chain.arrays, place, f)
             if share is None:
                 reasons["unfit"] += 1
                 assert not admitted
             elif share < 1e-10:
-                reasons["dependent"] += 1
+                reasons["copy"] += 1
                 assert not admitted
             elif share > 1e-6:
                 reasons["admitted"] += 1
@@ -111,7 +111,6 @@ def test_population_equals_its_arrays_from_scratch(options: dict[str, Any]) -> N
             np.testing.assert_allclose(given.prior.log_weight, weight, rtol=1e-13)
             present = pop.feature >= 0
             np.testing.assert_array_equal(given.zobrist[present], chain.table.key[pop.feature[present]])
-            assert pop.scalars["factored"] == present.sum()
     assert reasons["admitted"] > 100 and reasons["unfit"] > 3, reasons
 
 
@@ -122,17 +121,20 @@ def admits(x: np.ndarray, y: np.ndarray, texts: list[str], **options: Any) -> li
     return [bool(twin.admit_one(chain.arrays, place, f)) for place, f in enumerate(numbers)]
 
 
-def test_linear_combinations_are_refused_and_others_admitted() -> None:
+def test_copies_are_refused_and_combinations_admitted() -> None:
     rng = np.random.default_rng(5)
     x, y = data(rng)
-    x[:, 2] = 2.0 * x[:, 0] - x[:, 1] + 5.0
+    x[:, 2] = 5.0 - 2.0 * x[:, 0]
     assert admits(x, y, ["x", "y", "z", "x*x"]) == [True, True, False, True]
     # Without an intercept the constant is no part of the span.
     assert admits(x, y, ["x", "y", "z", "x*x"], intercept=False) == [True, True, True, True]
     # hs(x) and hs(x*x*x) are one column.
     assert admits(x, y, ["hs(x)", "hs(x*x*x)"]) == [True, False]
-    # Dependence is judged by the share of the squared length that is the candidate's own.
-    for share, expected in ((100 * DEPENDENCE_TOLERANCE, True), (DEPENDENCE_TOLERANCE / 100, False)):
+    # A combination may take the place of what it combines.
+    x[:, 2] = 2.0 * x[:, 0] - x[:, 1]
+    assert admits(x, y, ["x", "y", "z"]) == [True, True, True]
+    # A copy is judged by the share of the squared length that is the candidate's own.
+    for share, expected in ((100 * SAME_COLUMN, True), (SAME_COLUMN / 100, False)):
         q = np.linalg.qr(np.column_stack([np.ones(ROWS), x[:, :2], rng.normal(size=ROWS)]))[0]
         x[:, 2] = np.sqrt(1 - share) * q[:, 1] + np.sqrt(share) * q[:, 3]
         assert admits(x, y, ["x", "y", "z"]) == [True, True, expected]
@@ -254,7 +256,9 @@ def test_thinning_keeps_the_best(capacity: int) -> None:
     kept = twin.kept_models(small)
     assert 0 < len(kept) < capacity < len(everything)
     bar = small.arrays.archive.scalars["bar"]
-    assert kept == {model: value for model, value in everything if value > bar}
+    # Models that are level with the bar but for rounding may be on either side.
+    surely, perhaps = ({model for model, value in everything if value > bar + by} for by in (1e-9, -1e-9))
+    assert surely <= kept.keys() <= perhaps
     assert everything[0][0] in kept
 
 
@@ -272,7 +276,7 @@ def test_a_renewed_table_keeps_count_best_and_results(monkeypatch: pytest.Monkey
         table = chain.table
         met |= {model: value for model, value in twin.stored_models(chain).items() if value > -np.inf}
     chain.collect()
-    assert tables > 3
+    assert tables >= 3
     assert chain.arrays.archive.scalars["distinct"] == len(met)
     best = max(met.values())
     assert abs(chain.arrays.archive.scalars["best"] - best) < 1e-9

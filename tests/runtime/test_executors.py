@@ -80,6 +80,16 @@ def test_who_stops_listening_stops_the_work(count: int) -> None:
     assert 3 <= len(done) < 100
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("items", [1, 4])
+def test_work_aside_leaves_the_callers_thread_free(count: int, items: int) -> None:
+    with ThreadPool(count) as pool:
+        workers = set(pool.stream(lambda _: threading.get_ident(), range(items), aside=True))
+        assert threading.get_ident() not in workers and len(workers) <= count
+        alone = set(pool.stream(lambda _: threading.get_ident(), range(items)))
+        assert (threading.get_ident() in alone) == (count == 1 or items == 1)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 9])
 @pytest.mark.parametrize("count", [1, 7, 50])
 def test_every_chain_is_worked_on_as_often_as_asked(workers: int, count: int) -> None:

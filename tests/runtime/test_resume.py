@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,8 @@ SAMPLERS: dict[str, Callable[..., Any]] = {
         mjmcmc, logistic(6), budget=Budget(steps=60_000), chains=2, settings=Sampler(surrogate=True)
     ),
     "gmjmcmc": partial(gmjmcmc, FEATURES, budget=Budget(steps=9_000), chains=5),
-    "rgmjmcmc": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=6_000, steps=40_000), chains=3),
+    # Sampling in four pieces: a run that dies after three states at most dies in it.
+    "rgmjmcmc": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=6_000, steps=100_000), chains=3),
     "rgmjmcmc to a precision": partial(rgmjmcmc, FEATURES, budget=Budget(warmup=300, mcse=1e-3, cap=80_000), chains=2),
     "rgmjmcmc to distinct models": partial(
         rgmjmcmc, FEATURES, budget=Budget(warmup=300, steps=9_000), chains=2, distinct=900
@@ -249,6 +250,26 @@ def test_an_interrupt_loses_no_task_that_is_finished(workers: int, tmp_path: Pat
     )
     assert seen == [4, 5, 6, 7, 8] and found.seconds > state["spent"]
     same(found, enumerate_models(problem))
+
+
+class LatePool:
+    """A pool of two threads, one of which begins its task when everybody else has gone."""
+
+    count = 2
+
+    def stream(self, work: Callable[[int], Any], items: Sequence[int], aside: bool) -> Iterator[Any]:
+        self.begin_late = partial(work, items[1])
+        yield work(items[0])
+
+
+def test_a_task_that_begins_after_the_end_visits_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, pool = Tasks(monkeypatch), LatePool()
+    problem = twin.one_column_each(231, 20, rows=60)
+    tallies = ENUMERATION._tallies(problem.data, 4, ENUMERATION._Sums(16, 20, 10), pool)
+    assert next(tallies).scalars["models"] == 1 << 16
+    tallies.close()
+    pool.begin_late()
+    assert counted.run == [0]
 
 
 def test_an_interrupt_before_the_first_task_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 import twin
+from clock import Clock
 from conftest import Regression
 from running import enumerate_models, mjmcmc
 from scipy.stats import norm, t
@@ -21,8 +21,11 @@ from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, MJMCMCChain
 from modejump.samplers.diagnostics import diagnose
+from modejump.samplers.mjmcmc import WARMUP_SHARE
 from modejump.samplers.result import Result
+from modejump.samplers.schedule import FIRST_PIECE
 from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup import best_first
 from modejump.samplers.warmup.adaptation import KERNEL_WEIGHTS, UNIFORM_SHARE, first_moves
 
 LEVEL = 1e-4
@@ -224,13 +227,18 @@ def test_a_precision_out_of_reach_is_given_up_at_the_cap() -> None:
     assert result.finished
 
 
-def test_a_budget_of_seconds_is_kept() -> None:
+def test_a_budget_of_seconds_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, step, chains = Clock(monkeypatch), 1e-5, 4
+    clock.charge(MJMCMCChain, "_run", lambda runner, *_: runner.chain.record.tried[:, 0].sum(), step)
+    clock.charge(
+        best_first, "expand", lambda data, chain, *_: getattr(chain, "value", chain).store.scalars["count"], step
+    )
     problem = twin.one_column_each(332, 20, rows=60, signal=0.3)
-    mjmcmc(problem, budget=Budget(steps=100), seed=11)
-    began = time.perf_counter()
-    result = mjmcmc(problem, budget=Budget(seconds=1.0), seed=11)
-    assert 1.0 <= time.perf_counter() - began < 3.0
-    assert result.seconds + result.warmup_seconds == pytest.approx(1.0, abs=1.0)
+    result = mjmcmc(problem, chains=chains, budget=Budget(seconds=1.0), seed=11)
+    # No more than the last piece of warm-up and the last batch of each chain beyond what was asked.
+    assert 0.0 <= result.warmup_seconds - WARMUP_SHARE < chains * FIRST_PIECE * step + 1e-9
+    assert -1e-9 < result.warmup_seconds + result.seconds - 1.0 < chains * result.batch_length * step + 1e-9
+    assert result.seconds == pytest.approx(result.steps * step)
     check_accounts(result, 20)
 
 

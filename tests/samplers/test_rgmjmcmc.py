@@ -10,6 +10,7 @@ from typing import Any
 import feature_experiments as rt
 import numpy as np
 import pytest
+from clock import Clock
 from running import rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
@@ -17,6 +18,7 @@ from modejump.experiments.oracle import ExactPosterior, exact_posterior
 from modejump.features import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
+from modejump.kernels.populations.feature_chain import SCORE_EDITS
 from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.posterior.fits import keep_models
 from modejump.posterior.posterior import Posterior
@@ -24,7 +26,9 @@ from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers import rgmjmcmc as module
 from modejump.samplers.budget import Budget
+from modejump.samplers.chains.genetic_chain import GeneticChain
 from modejump.samplers.chains.reversible_chain import ReversibleChain
+from modejump.samplers.chains.workspace import Workspace
 from modejump.samplers.diagnostics import diagnose, monte_carlo_error
 from modejump.samplers.gmjmcmc import STEPS
 from modejump.samplers.result import Result
@@ -310,16 +314,27 @@ def test_seconds_are_roughly_kept(small: FeatureProblem, workers: int) -> None:
     assert result.finished and 1.0 <= result.seconds + result.warmup_seconds <= elapsed
 
 
-def test_seconds_are_roughly_kept_with_long_columns() -> None:
+def test_the_edits_that_complete_a_library_take_their_share_of_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(59)
-    x = rng.uniform(0.5, 3.0, (50_000, 6))
-    y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=50_000)
+    x = rng.uniform(0.5, 3.0, (1000, 6))
+    y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=1000)
     names = ("sin", "troot", "sigmoid")
     problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space())
-    found = sample(problem, chains=2, budget=Budget(seconds=1.0))
+
+    def edited(work: Workspace, task: int, *_: Any, **__: Any) -> float:
+        return float(work.arrays.scalars["done"]) if task == SCORE_EDITS else 0.0
+
+    # A model takes as long to evaluate among edits as in the search.
+    clock, seconds = Clock(monkeypatch), 10.0
+    clock.charge(GeneticChain, "run_to", lambda chain, *_: chain.arrays.archive.scalars["evaluated"], 2e-3)
+    clock.charge(Workspace, "work", edited, 2e-3)
+    clock.charge(ReversibleChain, "advance", lambda chain, *_: chain.arrays.chain.record.tried[:, 0].sum(), 1e-4)
+    found = sample(problem, chains=2, budget=Budget(seconds=seconds))
     check_accounts(found)
-    # The library is completed by edits within the time of warm-up too; how much more depends on the machine.
-    assert found.warmup_seconds < 5.0
+    shares = module.SEARCH_SHARE + module.LEARN_SHARE + module.EDIT_SHARE
+    assert found.warmup_seconds <= shares * seconds
+    # No more than the last batch of each chain beyond what was asked.
+    assert 0.0 <= found.warmup_seconds + found.seconds - seconds <= 2 * found.batch_length * 1e-4
 
 
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:

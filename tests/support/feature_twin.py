@@ -40,7 +40,7 @@ from modejump.features.nonlinear.operators import (
 from modejump.features.nonlinear.transforms import transforms
 from modejump.features.pool import remember
 from modejump.features.table import COVARIATE, FeatureTable, covariate, new_table, within_limits
-from modejump.kernels.populations.population import admit, factorise_population, vacate
+from modejump.kernels.populations.population import admit, vacate
 from modejump.priors.models import WeightedPrior
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
@@ -128,10 +128,9 @@ def admit_one(fc, place, f):
 
 @entry
 def vacate_some(fc, places):
-    """Empty places and factorise anew."""
+    """Empty places."""
     for i in range(len(places)):
         vacate(fc, places[i])
-    factorise_population(fc)
 
 
 @entry

@@ -7,7 +7,6 @@ cheap, and nothing else is in the way of a fork. ``python killing.py ALGORITHM R
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from faults import in_a_process
 from mortal import outcome
 
 import modejump
@@ -58,24 +58,6 @@ def proceed(folder: Path, algorithm: str, jobs: int) -> None:
         begin(folder, algorithm, jobs)
 
 
-def in_a_process(work: Callable[[], None], kill_after: float | None) -> int:
-    """Status of a process that does some work, and may be killed."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(status)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def main(algorithm: str, runs_wanted: int, seed: int) -> dict[str, Any]:
     """Kill so many runs, each up to three times, and let them end."""
     # Small states: write whenever there is something to write.
@@ -103,13 +85,13 @@ def main(algorithm: str, runs_wanted: int, seed: int) -> dict[str, Any]:
                 state = json.loads(manifest.read_text())["state"] if manifest.exists() else {"phase": "none"}
                 told["phases"].append(state["phase"])
                 work = proceed
-            status = in_a_process(partial(proceed, folder, algorithm, jobs), None)
+            status = in_a_process(partial(proceed, folder, algorithm, jobs))
             told["kills"] += killed
             told["killed runs"] += killed > 0
             if status == 0 and outcome(folder) == outcome(alone):
                 told["identical"] += killed > 0
             else:
-                told["different"].append(folder.name)
+                told["different"].append(f"{folder.name}: status {status}")
     return told | {"phases": {phase: told["phases"].count(phase) for phase in set(told["phases"])}}
 
 

@@ -30,13 +30,13 @@ class ThreadPool:
         """Results of a function for each item, in order."""
         return list(self.stream(work, items))
 
-    def stream(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def stream(self, work: Callable[[Any], Any], items: Iterable[Any], aside: bool = False) -> Iterator[Any]:
         """The same one by one; after an error or an interrupt no further item is begun.
 
-        A single thread is the caller's own.
+        A single thread is the caller's own, unless the work is to be done aside of it.
         """
         some = list(items)
-        if self.count == 1 or len(some) < 2:
+        if not aside and (self.count == 1 or len(some) < 2):
             yield from map(work, some)
             return
         if self._pool is None:

@@ -144,12 +144,7 @@ def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     """Case weights as numbers, with a warning where they look like something else."""
     if sample_weight is None:
         return None
-    weights = _one_for_each_row(sample_weight, rows, "sample_weight", "weight")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
-    if not weights.any():
-        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
+    weights = checked_weights(sample_weight, rows)
     total = weights.sum()
     if (weights % 1 != 0).any() and abs(total - rows) > 0.01 * rows:
         warnings.warn(
@@ -161,9 +156,25 @@ def read_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     return weights
 
 
+def checked_weights(weights: Any, rows: int) -> np.ndarray:
+    """Case weights as numbers, one for each row of X; none is negative, and some count."""
+    numbers = _one_for_each_row(weights, rows, "sample_weight", "weight")
+    if (numbers < 0).any():
+        row = int(np.argmax(numbers < 0))
+        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
+    if not numbers.any():
+        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
+    return numbers
+
+
 def read_offset(offset: Any, rows: int) -> np.ndarray | None:
+    """The known part of the linear predictor, where there is one."""
+    return None if offset is None else checked_offset(offset, rows)
+
+
+def checked_offset(offset: Any, rows: int) -> np.ndarray:
     """The known part of the linear predictor as numbers, one for each row of X."""
-    return None if offset is None else _one_for_each_row(offset, rows, "offset", "number")
+    return _one_for_each_row(offset, rows, "offset", "number")
 
 
 def _one_for_each_row(given: Any, rows: int, what: str, one: str) -> np.ndarray:

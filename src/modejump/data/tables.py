@@ -11,6 +11,7 @@ import numpy as np
 
 from modejump.data.coding import TableSpec, learn_table
 from modejump.data.formulas import FormulaSpec, learn_formula
+from modejump.data.markers import MarkerSpec
 from modejump.data.response import check_varies, name_of, read_labels, read_offset, read_response, read_weights
 from modejump.data.rows import in_rows, merge_rows
 from modejump.data.wide_table import WideSpec, read_columns
@@ -22,7 +23,7 @@ class Table:
 
     Attributes
     ----------
-    spec : TableSpec, FormulaSpec or WideSpec
+    spec : TableSpec, FormulaSpec, MarkerSpec or WideSpec
         How tables become columns.
     design : ndarray of shape (n, columns)
         The columns.
@@ -36,7 +37,7 @@ class Table:
         The two labels.
     """
 
-    spec: TableSpec | FormulaSpec | WideSpec
+    spec: TableSpec | FormulaSpec | MarkerSpec | WideSpec
     design: np.ndarray
     response: np.ndarray
     weights: np.ndarray | None
@@ -89,8 +90,7 @@ def read_table(
         Named in the messages of scikit-learn's checks.
     """
     spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
-    # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
-    return _read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
+    return read_rows(spec, design, y, sample_weight, offset, labels)
 
 
 def read_wide_table(X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False) -> Table:
@@ -108,7 +108,7 @@ def read_wide_table(X: Any, y: Any, sample_weight: Any = None, offset: Any = Non
         Whether the response is one of two classes.
     """
     design, names = read_columns(X)
-    return _read_rows(WideSpec(names), design, y, sample_weight, offset, labels)
+    return read_rows(WideSpec(names), design, y, sample_weight, offset, labels)
 
 
 def read_formula(
@@ -136,12 +136,18 @@ def read_formula(
         Whether any Python may stand in the formula.
     """
     spec, design, y = learn_formula(formula, data, labels, python)
-    return _read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
+    return read_rows(spec, design, y, sample_weight, offset, labels)
 
 
-def _read_rows(
-    spec: TableSpec | FormulaSpec | WideSpec, design: np.ndarray, y: Any, sample_weight: Any, offset: Any, labels: bool
+def read_rows(
+    spec: TableSpec | FormulaSpec | MarkerSpec | WideSpec,
+    design: np.ndarray,
+    y: Any,
+    sample_weight: Any,
+    offset: Any,
+    labels: bool,
 ) -> Table:
+    """A table from its columns, as numbers, and what ``fit`` was given beside them."""
     rows, classes = len(design), None
     weights, known = read_weights(sample_weight, rows), read_offset(offset, rows)
     if labels:
@@ -152,4 +158,7 @@ def _read_rows(
         if known is None or np.ptp(known) == 0.0:
             check_varies(response, weights)
     name = None if offset is None else name_of(offset, "offset")
+    if not isinstance(spec, WideSpec):
+        # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
+        design = in_rows(design)
     return Table(spec, design, response, weights, known, name_of(y, "y"), name, classes)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from modejump.core.errors import InputError, warn_user
 from modejump.data.coding import TableSpec, is_frame
 from modejump.data.formulas import FormulaSpec
+from modejump.data.markers import MarkerSpec
 from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
@@ -61,7 +62,7 @@ class PosteriorEstimator(BaseEstimator):
     sampler: Any
     always_in: Sequence[str | int] = ()
     posterior_: Posterior
-    table_: TableSpec | FormulaSpec | WideSpec
+    table_: TableSpec | FormulaSpec | MarkerSpec | WideSpec
     seed_: int
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
@@ -126,7 +127,7 @@ class PosteriorEstimator(BaseEstimator):
         options = self._with_terms(table.spec, options)
         return (table if options.family.custom else table.merged()), options
 
-    def _with_terms(self, spec: TableSpec | FormulaSpec, options: Options) -> Options:
+    def _with_terms(self, spec: TableSpec | FormulaSpec | MarkerSpec, options: Options) -> Options:
         """The options with the names of the terms that are always in."""
         columns = spec.variables if isinstance(spec, TableSpec) else []
         return dataclasses.replace(options, always_in=read_always_in(self.always_in, list(spec.terms), columns))
@@ -179,7 +180,7 @@ class PosteriorEstimator(BaseEstimator):
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         self.problem_.family.check_rows(None, offset)
-        checked, frame = not isinstance(self.table_, FormulaSpec), is_frame(X)
+        checked, frame = not isinstance(self.table_, FormulaSpec) and not hasattr(X, "genotypes"), is_frame(X)
         if checked and frame:
             check_names(self, X, reset=False)
         design = self.table_.apply(X)
@@ -241,6 +242,21 @@ class PosteriorEstimator(BaseEstimator):
     def verdict_(self) -> Verdict:
         """What can be said about convergence."""
         return self._fitted.verdict
+
+    def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
+        """The largest set of terms whose expected false discovery rate is at most ``fdr``.
+
+        Parameters
+        ----------
+        fdr : float
+            The rate, at least 0 and below 1.
+
+        Returns
+        -------
+        DataFrame
+            One row for each term of the set, highest ``probability`` first; ``fdr`` is the rate of those up to it.
+        """
+        return self._fitted.discoveries(fdr)
 
     def best_model(self) -> tuple[str, ...]:
         """Terms of the model of highest posterior probability; those always in are left out."""

@@ -20,8 +20,7 @@ from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, Po
 from modejump.estimators.docs import documented
 from modejump.estimators.options import Options, name_some, read_always_in
 from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
-from modejump.features.nonlinear.builtin import import_sympy
-from modejump.features.nonlinear.printing import escape_latex
+from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modejump.features.nonlinear.builtin import import_sympy
-from modejump.features.nonlinear.printing import escape_latex, latex_number
+from modejump.features.symbols import escape_latex, import_sympy, latex_number
 
 
 def hat(name: str) -> str:

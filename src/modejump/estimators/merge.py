@@ -22,12 +22,12 @@ def merge(*estimators: Any) -> Any:
 
     Parameters
     ----------
-    *estimators : BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
+    *estimators : estimators
         Fitted ones, of one class, with the same data, priors, and space or terms, and with different seeds.
 
     Returns
     -------
-    BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
+    estimator
         It holds no training data; its options are those of the first.
 
     Examples

@@ -14,18 +14,37 @@ from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError
 from modejump.data.coding import column_name
+from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.priors.coefficients import CoefPrior, coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.feature_priors import feature_prior_from_dict
+from modejump.priors.features import FeaturePrior
+from modejump.priors.logic_prior import LogicPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
 from modejump.samplers.budget import Budget
 from modejump.samplers.settings import Sampler
 
 SELECTION = ("auto", "enumerate", "mjmcmc", "rgmjmcmc")
 SEARCH = ("auto", "rgmjmcmc", "gmjmcmc")
+
+
+@dataclass(frozen=True)
+class Markers:
+    """How binary covariates are read, as the estimators of logic regression take it."""
+
+    coding: str = "binary"
+    missing: str = "refuse"
+    preselect: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.preselect is not None and (not is_whole(self.preselect) or self.preselect < 1):
+            raise InputError(
+                f"preselect must be a whole number of at least 1, or None for our default; got {self.preselect!r}."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +73,10 @@ class Options:
         Columns that are one term.
     transforms : tuple of Transform
         G.
-    space : Space, optional
+    space : Space or LogicSpace, optional
         Limits of the feature space; None for selection among given terms.
+    markers : Markers, optional
+        How binary covariates are read.
     """
 
     family: Family
@@ -71,7 +92,8 @@ class Options:
     always_in: tuple[str, ...] = ()
     groups: Mapping[str, Sequence[str | int]] | None = None
     transforms: tuple[Transform, ...] = ()
-    space: Space | None = None
+    space: Space | LogicSpace | None = None
+    markers: Markers | None = None
 
     @classmethod
     def read(cls, estimator: Any) -> Options:
@@ -92,11 +114,18 @@ class Options:
             algorithm = _read_algorithm(given["algorithm"], SELECTION)
             prior = resolve_model_prior(given["model_prior"])
             return cls(model_prior=prior, algorithm=algorithm, groups=given["groups"], **common)
+        common["algorithm"] = _read_algorithm(given["algorithm"], SEARCH)
+        if "coding" in given:
+            return cls(
+                model_prior=_read_logic_prior(given["model_prior"]),
+                space=_read_space(given["space"], LogicSpace),
+                markers=Markers(given["coding"], given["missing"], given["preselect"]),
+                **common,
+            )
         return cls(
             model_prior=_read_complexity_prior(given["model_prior"]),
-            algorithm=_read_algorithm(given["algorithm"], SEARCH),
             transforms=_read_transforms(given["transforms"]),
-            space=_read_space(given["space"]),
+            space=_read_space(given["space"], Space),
             **common,
         )
 
@@ -116,6 +145,8 @@ class Options:
         shared |= {} if classes else {"family": self.family if self.family.custom else self.family.name}
         if self.space is None:
             return shared | {"always_in": self.always_in, "groups": self.groups}
+        if self.markers is not None:
+            return shared | {"space": self.space, "always_in": self.always_in} | dataclasses.asdict(self.markers)
         return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,18 +166,19 @@ class Options:
             "groups": None if self.groups is None else {k: list(v) for k, v in self.groups.items()},
             "transforms": [t.name for t in self.transforms],
             "space": None if self.space is None else dataclasses.asdict(self.space),
+            "markers": None if self.markers is None else dataclasses.asdict(self.markers),
         }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], family: Family | None = None) -> Options:
         """Options from what ``to_dict`` returned, and the family where it is one of the user's own."""
-        prior, space = stored["model_prior"], stored["space"]
-        complexity = space is not None
+        prior, space, markers = stored["model_prior"], stored["space"], stored["markers"]
+        limits = Space if markers is None else LogicSpace
         return cls(
             family=family or resolve_family(stored["family"], stored["link"]),
             link=stored["link"],
             coef_prior=coef_prior_from_dict(stored["coef_prior"]),
-            model_prior=ComplexityPrior(prior["a"], prior["spelling"]) if complexity else model_prior_from_dict(prior),
+            model_prior=model_prior_from_dict(prior) if space is None else feature_prior_from_dict(prior),
             algorithm=str(stored["algorithm"]),
             chains=stored["chains"],
             n_jobs=stored["n_jobs"],
@@ -156,7 +188,8 @@ class Options:
             always_in=tuple(stored["always_in"]),
             groups=stored["groups"],
             transforms=saved_transforms(stored["transforms"]),
-            space=Space(**space) if complexity else None,
+            space=None if space is None else limits(**space),
+            markers=None if markers is None else Markers(**markers),
         )
 
 
@@ -199,7 +232,7 @@ def _read_algorithm(algorithm: Any, known: Sequence[str]) -> str:
         return str(algorithm)
     if algorithm in SEARCH:
         raise InputError(
-            f"algorithm {algorithm!r} searches among nonlinear features; use BGNLMRegressor or BGNLMClassifier."
+            f"algorithm {algorithm!r} searches among features; use BGNLMRegressor or LogicRegressor, or a classifier."
         )
     if algorithm in SELECTION:
         raise InputError(
@@ -237,10 +270,10 @@ def _read_transforms(given: Any) -> tuple[Transform, ...]:
     return tuple(chosen.values())
 
 
-def _read_space(space: Any) -> Space:
-    if space is not None and not isinstance(space, Space):
-        raise InputError(f"space must be a modejump.Space, such as Space(depth=3); got {space!r}.")
-    return space or Space()
+def _read_space(space: Any, kind: type[Space] | type[LogicSpace]) -> Any:
+    if space is not None and not isinstance(space, kind):
+        raise InputError(f"space must be a modejump.{kind.__name__}, such as {kind.__name__}(size=10); got {space!r}.")
+    return space or kind()
 
 
 def _read_complexity_prior(prior: Any) -> ComplexityPrior:
@@ -250,6 +283,14 @@ def _read_complexity_prior(prior: Any) -> ComplexityPrior:
         raise InputError(
             f"model_prior of features must be a ComplexityPrior, such as ComplexityPrior('1/n'); got {prior!r}."
         )
+    return prior
+
+
+def _read_logic_prior(prior: Any) -> FeaturePrior:
+    if prior is None or prior == LogicPrior.name:
+        return LogicPrior()
+    if not isinstance(prior, LogicPrior | ComplexityPrior):
+        raise InputError(f"model_prior of logic features must be a LogicPrior or a ComplexityPrior; got {prior!r}.")
     return prior
 
 

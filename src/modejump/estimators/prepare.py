@@ -12,18 +12,24 @@ from modejump.core.errors import InputError, warn_user
 from modejump.core.memory import need_memory
 from modejump.core.threads import ThreadPool
 from modejump.data.coding import TableSpec
+from modejump.data.markers import MarkerSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.data.wide_table import WideSpec
 from modejump.estimators.options import Options, count_workers, name_some
+from modejump.features.logic.language import Logic
+from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
+from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
 from modejump.likelihoods import Family
 from modejump.likelihoods.custom.batch import BatchLikelihood
+from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
+from modejump.problem.screening import marginal_statistics
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS
@@ -73,6 +79,9 @@ def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureP
         return _wide(table, options)
     if options.space is None:
         return _selection(table, options)
+    if isinstance(options.space, LogicSpace):
+        assert isinstance(table, Table)
+        return _logic(table, options)
     return _search(table, options)
 
 
@@ -161,7 +170,7 @@ def rows_fitted(family: Family, rows: int) -> int:
 
 def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
     names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
-    assert options.space is not None
+    assert isinstance(options.space, Space)
     language = Nonlinear(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
@@ -184,6 +193,25 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     _warn_constant([name for j, name in enumerate(names) if np.ptp(table.design[:, j]) == 0.0])
     _check_transforms(options.transforms, table.design, names)
     return problem, plan
+
+
+def _logic(table: Table, options: Options) -> tuple[FeatureProblem, Plan]:
+    spec = table.spec
+    assert isinstance(spec, MarkerSpec) and isinstance(options.space, LogicSpace)
+    _check_size(table)
+    x, fixed = table.design[:, : len(spec.markers)], table.design[:, len(spec.markers) :]
+    prior = options.model_prior
+    if isinstance(prior, LogicPrior) and prior.covariates is None:
+        # Markers that were left out count as well: the prior is that of all.
+        prior = LogicPrior(spec.total)
+    # Markers that look like the response are drawn more often, in proportion to their statistics.
+    looks = marginal_statistics(x.T, table.response, options.family, fixed, table.weights, table.offset)
+    problem = problem_over(
+        x, table.response, Logic(spec.names, options.space, 1.0 + looks), weights=table.weights,
+        family=options.family, offset=table.offset, coef_prior=options.coef_prior, model_prior=prior,
+        always_in=dict(zip(spec.fixed, fixed.T, strict=True)),
+    )  # fmt: skip
+    return problem, _plan(options, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm, SEARCH_CHAINS)
 
 
 def _check_size(table: Table) -> None:

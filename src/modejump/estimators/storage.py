@@ -14,23 +14,22 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
+from modejump.data.markers import MarkerSpec
 from modejump.data.wide_table import WideSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+from modejump.estimators.logic import LogicClassifier, LogicRegressor
 from modejump.estimators.options import Options, saved_transforms
 from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
 from modejump.runtime.files import JOB, MODEL
 
 ESTIMATORS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (BGLMRegressor, BGLMClassifier, BGNLMRegressor, BGNLMClassifier)
+    kind.__name__: kind
+    for kind in (BGLMRegressor, BGLMClassifier, BGNLMRegressor, BGNLMClassifier, LogicRegressor, LogicClassifier)
 }
-_SPECS: dict[str, type[TableSpec] | type[FormulaSpec] | type[WideSpec]] = {
-    "table": TableSpec,
-    "formula": FormulaSpec,
-    "wide": WideSpec,
-}
+_SPECS: dict[str, Any] = {"table": TableSpec, "formula": FormulaSpec, "markers": MarkerSpec, "wide": WideSpec}
 
 
 def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str, Any]:
@@ -107,8 +106,8 @@ def save(estimator: Any, path: Path) -> Path:
 
     Parameters
     ----------
-    estimator : BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
-        A fitted one.
+    estimator : estimator
+        One of modejump's, fitted.
     path : path
         The directory.
     """
@@ -137,7 +136,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    BGLMRegressor, BGLMClassifier, BGNLMRegressor or BGNLMClassifier
+    estimator
+        Of the class that was saved.
     """
     folder = Path(path)
     if JOB.exists(folder) and not MODEL.exists(folder):

@@ -3,7 +3,8 @@
 May import: everything below; NumPy, pandas and Matplotlib.
 """
 
+from modejump.plots.genome import plot_genome
 from modejump.plots.inclusion import plot_inclusion
 from modejump.plots.prediction import plot_prediction
 
-__all__ = ["plot_inclusion", "plot_prediction"]
+__all__ = ["plot_genome", "plot_inclusion", "plot_prediction"]

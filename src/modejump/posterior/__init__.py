@@ -1,6 +1,6 @@
 """Posterior: estimates, diagnostics, a verdict in words, prediction, coefficients, and storage.
 
-May import: errors, priors, likelihoods, problem, kernels, samplers; NumPy, SciPy, Numba and pandas.
+May import: core, data, priors, likelihoods, problem, kernels, samplers; NumPy, SciPy, Numba and pandas.
 """
 
 from modejump.posterior.coefficients import coefficients

@@ -83,6 +83,17 @@ def renormalised_models(result: Result) -> np.ndarray:
     return share / share.sum()
 
 
+def model_weights(result: Result) -> np.ndarray:
+    """Weight of each kept model in averages over the posterior: its share of the draws where there are any, otherwise
+    its probability; 0 where it cannot be estimated."""
+    draws = result.models.draws
+    probability = draws / draws.sum() if draws.any() else model_probabilities(result)
+    if not probability.sum() > 0.0:
+        # Every visit went to models that the table had no room for: those it has are compared by their posterior.
+        probability = renormalised_models(result)
+    return np.where(np.isfinite(result.models.log_posterior), probability, 0.0)
+
+
 def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, mass: float = MASS) -> KeptModels:
     """Choose the models to average over: the leading ones that hold ``mass``, with weights renormalised.
 
@@ -93,12 +104,7 @@ def keep_models(problem: Problem, result: Result, max_models: int = MAX_MODELS, 
     spread over very many models is thinned, not cut off: what is left out is represented by its neighbours in
     the list. So are draws from chains whose posterior is spread over more models than the table holds.
     """
-    draws = result.models.draws
-    probability = draws / draws.sum() if draws.any() else model_probabilities(result)
-    if not probability.sum() > 0.0:
-        # Every visit went to models that the table had no room for: those it has are compared by their posterior.
-        probability = renormalised_models(result)
-    probability = np.where(np.isfinite(result.models.log_posterior), probability, 0.0)
+    probability = model_weights(result)
     order = np.argsort(-probability, kind="stable")
     order = order[probability[order] > 0.0]
     if len(order) == 0:

@@ -246,6 +246,51 @@ class Posterior:
             return members_of(self.result.models.words[0])
         return np.flatnonzero(self.probability >= 0.5).tolist()
 
+    def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
+        """The terms to report at a Bayesian false discovery rate.
+
+        It is the largest set whose expected share of false terms, given the data and the priors, is at most ``fdr``;
+        that share is the mean of ``1 - probability`` over the set.
+
+        Parameters
+        ----------
+        fdr : float
+            The rate.
+
+        Returns
+        -------
+        DataFrame
+            ``probability`` of each term reported, highest first, and ``fdr`` of the terms up to it.
+        """
+        from modejump.posterior.discoveries import discoveries
+
+        return discoveries(self.inclusion["probability"], fdr)
+
+    def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
+        """Groups of correlated terms, with the probability that at least one of them is in the model.
+
+        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held.
+        Correlations are those of the columns given the terms that are always in; between terms of several columns, the
+        largest one.
+
+        Parameters
+        ----------
+        level : float
+            Share of its group's probability that a set must have.
+        purity : float
+            Least absolute correlation between any two terms of a set.
+        min_probability : float
+            Sets of a lower probability are not reported.
+
+        Returns
+        -------
+        DataFrame
+            ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+        """
+        from modejump.posterior.credible_sets import posterior_sets
+
+        return posterior_sets(self, level, purity, min_probability)
+
     def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
         """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient.
 

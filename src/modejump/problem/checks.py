@@ -2,51 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from modejump.core.errors import InputError
-
-
-def checked_weights(weights: Any, rows: int) -> np.ndarray:
-    """Case weights as numbers, one for each row.
-
-    Parameters
-    ----------
-    weights : array
-        As given.
-    rows : int
-        Rows of X.
-    """
-    numbers = _real_numbers(weights, "sample_weight", rows, "weight")
-    if (numbers < 0).any():
-        row = int(np.argmax(numbers < 0))
-        raise InputError(f"sample_weight is negative in row {row} (counting from 0); weights count observations.")
-    if not numbers.any():
-        raise InputError("sample_weight is zero everywhere, so no observation is left; give positive weights.")
-    return numbers
-
-
-def checked_offset(offset: Any, rows: int) -> np.ndarray:
-    """The known part of the linear predictor as numbers, one for each row; parameters as for `checked_weights`."""
-    return _real_numbers(offset, "offset", rows, "number")
-
-
-def _real_numbers(given: Any, what: str, rows: int, unit: str) -> np.ndarray:
-    values = np.asarray(given)
-    if values.shape != (rows,):
-        raise InputError(f"{what} has shape {values.shape} but X has {rows} rows; give one {unit} for each row.")
-    try:
-        if values.dtype.kind == "c":
-            raise TypeError
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} holds values that are not numbers; give one real number for each row.") from None
-    if not np.isfinite(numbers).all():
-        row = int(np.argmax(~np.isfinite(numbers)))
-        raise InputError(f"{what} is NaN or infinite in row {row} (counting from 0); give finite {unit}s.")
-    return numbers
+from modejump.data.response import checked_offset, checked_weights
 
 
 def checked_rows(

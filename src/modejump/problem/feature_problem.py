@@ -206,7 +206,7 @@ def problem_over(
     language: Language,
     *,
     coef_prior: object = "g",
-    model_prior: ComplexityPrior | None = None,
+    model_prior: FeaturePrior | None = None,
     weights: np.ndarray | None = None,
     intercept: bool = True,
     family: str | Family = "gaussian",

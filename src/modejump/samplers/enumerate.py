@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -155,22 +155,25 @@ def _tallies(data: ProblemData, split: int, sums: _Sums, pool: ThreadPool) -> Ge
     max_size = int(sizes[-1]) if len(sizes) else 0
 
     tallies: dict[int, Tally] = {}
+    ended = threading.Event()
 
     def task(pattern: int) -> Tally:
         tally = tallies[pattern] = new_tally(k, sums.keep)
-        _visit(data, pattern, split, max_size, tally)
+        # The end stops the tallies that it finds; one that it came too early for stops by itself.
+        if not ended.is_set():
+            _visit(data, pattern, split, max_size, tally)
         return tallies.pop(pattern)
 
     # A few tasks at a time, or finished ones would wait in memory; one where nobody else has to be kept busy.
     some = 4 * pool.count if pool.count > 1 else 1
-    # Not in this thread, even where it is the only one: it would not hear an interrupt before the task's end.
-    with ThreadPoolExecutor(pool.count) as threads:
-        try:
-            for start in range(sums.count, sums.tasks, some):
-                yield from threads.map(task, range(start, min(sums.tasks, start + some)))
-        finally:
-            for tally in list(tallies.values()):
-                tally.scalars["stop"] = 1
+    try:
+        for start in range(sums.count, sums.tasks, some):
+            # Not in this thread, even where it is the only one: it would not hear an interrupt before the task's end.
+            yield from pool.stream(task, range(start, min(sums.tasks, start + some)), aside=True)
+    finally:
+        ended.set()
+        for tally in list(tallies.values()):
+            tally.scalars["stop"] = 1
 
 
 def _parents_first(data: ProblemData) -> tuple[ProblemData, np.ndarray]:

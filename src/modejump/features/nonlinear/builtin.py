@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from modejump.core.compilation import kernel
-from modejump.core.errors import InputError
+from modejump.features.symbols import import_sympy
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -43,14 +42,6 @@ class Builtin(NamedTuple):
     sympy: Builder
     latex: str
     domain: str = REAL
-
-
-def import_sympy() -> Any:
-    """The optional library SymPy, or one sentence that says how to get it."""
-    try:
-        return import_module("sympy")
-    except ImportError:
-        raise InputError("this needs SymPy, which is not installed; run: pip install 'modejump[sympy]'.") from None
 
 
 def builtins() -> Iterator[Builtin]:

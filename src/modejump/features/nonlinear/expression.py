@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.nonlinear.transforms import transforms
+from modejump.features.tokens import quoted
 
 Kind = Literal["covariate", "modification", "product", "projection"]
 
@@ -200,17 +201,6 @@ def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
     )
 
 
-def is_plain_name(name: str) -> bool:
-    """Whether a name can stand in a feature's text without backticks."""
-    start = name.lstrip(".")[:1]
-    return (start.isalpha() or start == "_") and all(map(is_name_letter, name))
-
-
-def is_name_letter(letter: str) -> bool:
-    """Whether a letter may be in a name without backticks."""
-    return letter.isalpha() or letter.isdecimal() or letter in "_."
-
-
 def evaluate(
     feature: Feature, table: Mapping[str, ArrayLike], alphas: Mapping[Feature, ArrayLike] | None = None
 ) -> NDArray[np.float64]:
@@ -334,7 +324,7 @@ def _depth(kind: Kind, children: tuple[Feature, ...]) -> int:
 
 def _text(kind: Kind, label: str, children: tuple[Feature, ...]) -> str:
     if kind == "covariate":
-        return label if is_plain_name(label) else "`" + label.replace("`", "``") + "`"
+        return quoted(label)
     if kind == "product":
         return "*".join(child.text for child in children)
     terms = [child.text for child in children]

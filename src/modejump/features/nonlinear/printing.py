@@ -9,22 +9,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from modejump.features.nonlinear.builtin import import_sympy
 from modejump.features.nonlinear.expression import Feature, coefficients
 from modejump.features.nonlinear.transforms import ARGUMENT, Transform, default_latex, transforms
-
-_ESCAPES = {
-    "\\": r"\backslash ",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "^": r"\hat{\ }",
-    "~": r"\tilde{\ }",
-}
+from modejump.features.symbols import escape_latex, import_sympy, latex_number
 
 
 def to_latex(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None, digits: int = 4) -> str:
@@ -86,15 +73,6 @@ def _latex_sum(values: list[float], parents: list[str], digits: int) -> str:
     return text
 
 
-def latex_number(value: float, digits: int) -> str:
-    """Return a number in LaTeX, with a power of ten where it has one."""
-    text = f"{value:.{digits}g}"
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    return rf"{mantissa} \times 10^{{{int(exponent)}}}"
-
-
 def _latex_powers(product: Feature, texts: Mapping[Feature, str]) -> Iterator[str]:
     for factor, power in Counter(product.children).items():
         if power == 1:
@@ -103,11 +81,6 @@ def _latex_powers(product: Feature, texts: Mapping[Feature, str]) -> Iterator[st
             yield rf"{texts[factor]}^{{{power}}}"
         else:
             yield rf"\left({texts[factor]}\right)^{{{power}}}"
-
-
-def escape_latex(name: str) -> str:
-    """Return a column's name as it stands inside math mode."""
-    return "".join(r"\ " if letter.isspace() else _ESCAPES.get(letter, letter) for letter in name)
 
 
 def to_sympy(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None) -> Any:

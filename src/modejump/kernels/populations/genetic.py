@@ -14,7 +14,7 @@ from modejump.kernels.chain import close_sojourns, count_step
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
 from modejump.kernels.populations.archive import archive_store
-from modejump.kernels.populations.population import admit, factorise_population, vacate
+from modejump.kernels.populations.population import admit, vacate
 from modejump.kernels.state import clear_model
 
 # Why a task ended: it is done, or the table of features has to be renewed first.
@@ -56,12 +56,13 @@ def _draw_place(fc):
 @kernel
 def _propose_feature(fc, operator):
     """A candidate of one operator, made of features of the population; -1 where it does not apply."""
-    count = np.int64(0)
-    if fc.population.factored > 0:
+    count, place = np.int64(0), _draw_place(fc)
+    if place >= 0:
         count = np.int64(max(2, min(fc.space.max_width, len(fc.population.feature))))
         # An operator takes as many of them as it needs.
         for i in range(count):
-            fc.table.parents[i] = fc.population.feature[_draw_place(fc)]
+            fc.table.parents[i] = fc.population.feature[place]
+            place = _draw_place(fc)
     return make_feature(fc.space, fc.table, operator, count, fc.chain.rng)
 
 
@@ -75,7 +76,7 @@ def _present(pop, f):
 
 @kernel
 def _renew(fc):
-    """Fill the empty places; a candidate that is present or dependent is drawn again."""
+    """Fill the empty places; a candidate that is present, or has the column of one that is, is drawn again."""
     pop, gen = fc.population, fc.genetic
     for place in range(len(pop.feature)):
         if pop.feature[place] >= 0:
@@ -100,7 +101,6 @@ def _restart(fc):
         vacate(fc, place)
         gen.inclusion[place] = 0.0
         gen.best_model[place] = 0
-    pop.factored = 0
     first = below(fc.chain.rng, columns)
     for i in range(min(columns, len(pop.feature))):
         f = covariate(fc.space, fc.table, (first + i) % columns)
@@ -120,7 +120,6 @@ def _filter(fc):
             continue
         if uniform(fc.chain.rng) >= gen.keep_low:
             vacate(fc, place)
-    factorise_population(fc)
 
 
 @kernel

@@ -20,22 +20,19 @@ from modejump.problem.design import BASE_TOLERANCE
 
 # Prior weight of an empty place.
 EMPTY_WEIGHT = -np.inf
-# A candidate is linearly dependent on the population where less than this share of its squared length is its own.
-DEPENDENCE_TOLERANCE = 1e-8
+# A candidate has the column of another feature, up to sign and scale, where less than this share of its squared length
+# is its own. It may be a combination of several: a & !b can take the place of both a and a & b.
+SAME_COLUMN = 1e-8
 
 
 class Population(NamedTuple):
-    """Features by place, and the factor of their Gram matrix for the dependence check."""
+    """Features by place."""
 
     feature: np.ndarray  # int64 (S,), -1 where the place is empty
     z: np.ndarray  # float64 (S, n): standardised columns
     basis: np.ndarray  # float64 (b, n): orthonormal basis of the base (weighted)
     root_weight: np.ndarray  # float64 (n,)
     target: np.ndarray  # float64 (1, n): the response without the base, of unit length
-    chol: np.ndarray  # float64 (S, S)
-    listed: np.ndarray  # int64 (S,): places in the order of the factor
-    row: np.ndarray  # float64 (S,)
-    scalars: np.ndarray  # factored: places listed in the factor
     log_weight: np.ndarray  # float64 (C + 1,): prior weight of a feature by its complexity
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
@@ -89,39 +86,6 @@ def standardise(pop, column, place):
 
 
 @kernel
-def _extend_factor(pop, place):
-    """Add a place to the Cholesky factor from its Gram row; False where it depends on the places listed."""
-    chol, listed, row = pop.chol, pop.listed, pop.row
-    m = pop.factored
-    pivot = 1.0
-    for i in range(m):
-        v = row[listed[i]]
-        for j in range(i):
-            v -= chol[m, j] * chol[i, j]
-        v *= chol[i, i]
-        chol[m, i] = v
-        pivot -= v * v
-    if pivot < DEPENDENCE_TOLERANCE:
-        return False
-    chol[m, m] = 1.0 / np.sqrt(pivot)
-    listed[m] = place
-    pop.factored = m + 1
-    return True
-
-
-@kernel
-def factorise_population(fc):
-    """Factorise the Gram matrix of the features present."""
-    pop, gram = fc.population, fc.data.gram
-    pop.factored = 0
-    for place in range(len(pop.feature)):
-        if pop.feature[place] >= 0:
-            for j in range(len(pop.feature)):
-                pop.row[j] = gram[place, j]
-            _extend_factor(pop, place)
-
-
-@kernel
 def column_at(fc, place, f):
     """Standardised column of f at a place; False where it is not finite or constant."""
     if not write_column(fc.space, fc.table, fc.pool, f):
@@ -163,15 +127,13 @@ def fill_place(fc, place, f):
 
 @kernel
 def admit(fc, place, f):
-    """Put f into an empty place; False where its column is not finite, constant, or dependent on the population."""
-    pop, gram = fc.population, fc.data.gram
+    """Put f into an empty place; False where its column is not finite, constant, or that of another feature."""
     if not fill_place(fc, place, f):
         return False
-    for j in range(len(pop.feature)):
-        pop.row[j] = gram[place, j]
-    if not _extend_factor(pop, place):
-        vacate(fc, place)
-        return False
+    for j in range(len(fc.population.feature)):
+        if j != place and 1.0 - fc.data.gram[place, j] ** 2 < SAME_COLUMN:
+            vacate(fc, place)
+            return False
     if fc.table.kind[f] != COVARIATE:
         remember(fc.pool, f)
     return True

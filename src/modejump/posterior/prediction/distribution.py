@@ -15,9 +15,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
+from modejump.data.response import checked_offset
 from modejump.likelihoods.columns import Conjugate
 from modejump.posterior.fits import KeptModels, model_columns
-from modejump.problem.checks import checked_offset
 from modejump.problem.problem import Problem
 from modejump.samplers.result import members_of
 

@@ -14,7 +14,7 @@ from modejump.features.covariates.language import Screened, covariate_space
 from modejump.features.distribution import FeatureDistribution, list_edits
 from modejump.features.expression import Expression
 from modejump.features.table import forget_from
-from modejump.kernels.moves import KERNELS, Moves
+from modejump.kernels.moves import Moves
 from modejump.kernels.populations.between import SEARCHES, Between
 from modejump.kernels.populations.feature_chain import FINISH, PLACE_LIBRARY, SAMPLE, SETTLE
 from modejump.kernels.populations.fresh_features import FreshFeatures
@@ -46,7 +46,7 @@ from modejump.samplers.chains.recall import read_list, recall_list
 from modejump.samplers.chains.workspace import Workspace
 from modejump.samplers.result import members_of
 from modejump.samplers.settings import Sampler, weights_of
-from modejump.samplers.warmup.adaptation import flip_weights, partner_tables
+from modejump.samplers.warmup.adaptation import flip_weights, new_moves, partner_tables
 
 FEATURES = 1 << 16
 # Edits of library features in the table of edits, at most.
@@ -59,7 +59,6 @@ FRESH_MODELS = 20_000
 # Share of flips that try the places of fresh features.
 FRESH_SHARE = 0.15
 MOST_COLUMNS = 4096
-SEARCH = 40
 MOVES = {"none": 0.45, "recall": 0.35, "edit": 0.15, "small": 0.03, "coupled": 0.02}
 KERNEL_WEIGHTS = {
     "flip": 0.50,
@@ -207,7 +206,7 @@ class ReversibleChain(Workspace):
 
     def _new_moves(self, places: int) -> Moves:
         """Kernel mixture inside a population."""
-        known, settings = len(self.library), self.settings
+        known = len(self.library)
         gram = self.arrays.data.gram[:known, :known]
         partner, cdf, ratio = partner_tables(gram, np.arange(known + 1), self.importance)
         width = partner.shape[1]
@@ -215,21 +214,9 @@ class ReversibleChain(Workspace):
         all_partner = np.repeat(np.arange(places)[:, None], width, axis=1)
         all_cdf, all_ratio = np.ones((places, width)), np.full((places, width), -np.inf)
         all_partner[:known], all_cdf[:known], all_ratio[:known] = partner, cdf, ratio
-        threshold, alias = self.flip_table(self.importance)
-        return Moves(
-            cumulative=np.cumsum(weights_of(settings.kernels or KERNEL_WEIGHTS, KERNELS)),
-            threshold=threshold,
-            alias=alias,
-            partner=all_partner,
-            partner_cdf=all_cdf,
-            partner_ratio=all_ratio,
-            rho=float(settings.rho or 1.0 / places),
-            jump_max=int(settings.jump_max or min(4, places)),
-            search=SEARCH if settings.search is None else int(settings.search),
-            temperature=float(settings.temperature),
-            delayed=int(settings.delayed),
-            occupied=np.zeros(1 + places - self.first, np.int64),
-        )
+        flips = self.flip_table(self.importance)
+        moves = new_moves(self.settings, KERNEL_WEIGHTS, flips, (all_partner, all_cdf, all_ratio))
+        return moves._replace(occupied=np.zeros(1 + places - self.first, np.int64))
 
     def advance(self, steps: int) -> None:
         """Exactly so many steps; arrays grow, and are emptied, between populations."""

@@ -13,7 +13,7 @@ from modejump.features.distribution import FeatureDistribution
 from modejump.features.expression import Expression
 from modejump.features.table import FeatureTable, enter_nodes, new_table
 from modejump.kernels.chain import new_chain
-from modejump.kernels.moves import JUMP_GREEDY, KERNELS, MAX_FLIPS, Moves
+from modejump.kernels.moves import JUMP_GREEDY, MAX_FLIPS, Moves
 from modejump.kernels.populations.archive import new_archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores
@@ -27,6 +27,8 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import ProblemData
 from modejump.runtime.snapshots import Reader
 from modejump.samplers.chains.recall import no_list
+from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.adaptation import new_moves
 
 _NONE = np.zeros(0, np.int64)
 _NO_MODELS, _NO_VALUES = np.zeros((1, 0), np.uint8), np.zeros(0)
@@ -152,10 +154,6 @@ class Workspace:
             basis=problem.basis,
             root_weight=problem.root_weight,
             target=problem.response,
-            chol=np.zeros((places, places)),
-            listed=np.zeros(places, np.int64),
-            row=np.zeros(places),
-            scalars=scalars_of(factored=0),
             log_weight=problem.weights_by_complexity(),
             per_spelling=int(problem.model_prior.counts_spellings),
             shown=shown,
@@ -245,25 +243,11 @@ class Workspace:
             into[made] = np.array([float(table.constant[f]), *(slope[c] for c in order)])
 
 
-def uniform_moves(places: int, weights: dict[str, float] | None = None, search: int = 20) -> Moves:
+def uniform_moves(places: int, weights: dict[str, float] | None = None) -> Moves:
     """Kernels inside a population whose places are all alike, by their weights; flips alone by default."""
-    given = weights or {"flip": 1.0}
-    weight = np.array([given.get(name, 0.0) for name in KERNELS])
-    threshold, alias = alias_table(np.ones(places))
-    none = np.zeros((places, 0))
-    return Moves(
-        cumulative=np.cumsum(weight / weight.sum()),
-        threshold=threshold,
-        alias=alias,
-        partner=none.astype(np.int64),
-        partner_cdf=none,
-        partner_ratio=none.copy(),
-        rho=min(0.1, 1.0 / places),
-        jump_max=min(3, places),
-        search=min(2 * places, search),
-        temperature=2.0,
-        delayed=1,
-    )
+    partners = np.zeros((places, 0), np.int64), np.zeros((places, 0)), np.zeros((places, 0))
+    flips = alias_table(np.ones(places))
+    return new_moves(Sampler(), weights or {"flip": 1.0}, flips, partners, jump_max=3, search=20)
 
 
 def new_genetic(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from modejump.core.errors import InputError
@@ -43,23 +45,37 @@ def first_moves(settings: Sampler, problem: Problem) -> Moves:
     problem : Problem
         The target.
     """
-    k = problem.n_terms
     if settings.surrogate and not isinstance(problem.data.glm, Glm):
         raise InputError(
             "surrogate=True is for binomial, Poisson and gamma responses, whose fits take time; leave it out."
         )
-    threshold, alias = alias_table(np.ones(k))
-    partner, cdf, ratio = partner_tables(problem.data.gram, problem.data.first)
+    flips = alias_table(np.ones(problem.n_terms))
+    return new_moves(settings, KERNEL_WEIGHTS, flips, partner_tables(problem.data.gram, problem.data.first))
+
+
+def new_moves(
+    settings: Sampler,
+    weights: Mapping[str, float],
+    flips: tuple[np.ndarray, np.ndarray],
+    partners: tuple[np.ndarray, np.ndarray, np.ndarray],
+    jump_max: int = 4,
+    search: int = 40,
+) -> Moves:
+    """The kernel mixture by its alias table of flips and its tables of partners.
+
+    Weights, largest mode jump and moves of a search count where the settings leave them open.
+    """
+    k = len(flips[0])
     return Moves(
-        cumulative=np.cumsum(weights_of(settings.kernels or KERNEL_WEIGHTS, KERNELS)),
-        threshold=threshold,
-        alias=alias,
-        partner=partner,
-        partner_cdf=cdf,
-        partner_ratio=ratio,
-        rho=float(settings.rho if settings.rho is not None else min(0.1, 1.0 / k)),
-        jump_max=int(settings.jump_max if settings.jump_max is not None else min(4, k)),
-        search=int(settings.search if settings.search is not None else min(2 * k, 40)),
+        cumulative=np.cumsum(weights_of(settings.kernels or weights, KERNELS)),
+        threshold=flips[0],
+        alias=flips[1],
+        partner=partners[0],
+        partner_cdf=partners[1],
+        partner_ratio=partners[2],
+        rho=float(min(0.1, 1.0 / k) if settings.rho is None else settings.rho),
+        jump_max=int(min(jump_max, k) if settings.jump_max is None else settings.jump_max),
+        search=int(min(search, 2 * k) if settings.search is None else settings.search),
         temperature=float(settings.temperature),
         delayed=int(settings.delayed),
     )

@@ -1,0 +1,237 @@
+"""Tables of binary covariates: columns of zeros and ones, or genotypes coded as such, beside others always in.
+
+A marker is a covariate of zeros and ones. Tables are read some columns at a time and kept as bits, so that very many
+markers fit into memory; the markers that look like the response least may be left out before any model is fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from modejump.core.errors import InputError, warn_user
+from modejump.core.progress import Report
+from modejump.data.bits import BitColumns, ColumnBlocks, open_columns
+from modejump.data.coding import column_name, is_frame, refuse_not_finite
+from modejump.data.genotypes import MISSING, SUFFIXES, TREATMENTS, learn_genotypes
+
+CODINGS = ("binary", "genotype")
+# Names that a message lists.
+_LISTED = 5
+
+
+class Marker(NamedTuple):
+    """One binary covariate: where it is 1, and what stands for a missing value."""
+
+    name: str
+    column: int  # of the table
+    least: int  # copies of the allele from which on it is 1
+    usual: int  # the most frequent genotype
+
+
+@dataclass(frozen=True, eq=False)
+class MarkerSpec:
+    """How a table becomes markers and columns always in; learnt at fit, applied again at predict.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the table.
+    markers : tuple of Marker
+        The markers that features are made of.
+    fixed : tuple of str
+        Columns that are in every model.
+    coding, missing : str
+        "binary" or "genotype", and what is done about missing genotypes.
+    total : int
+        Markers before any were left out.
+    named : bool
+        Whether the columns had names of their own.
+    """
+
+    columns: tuple[str, ...]
+    markers: tuple[Marker, ...]
+    fixed: tuple[str, ...]
+    coding: str
+    missing: str
+    total: int
+    named: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the markers."""
+        return [marker.name for marker in self.markers]
+
+    @property
+    def variables(self) -> list[str]:
+        """Columns that new data must have."""
+        return list(dict.fromkeys([*(self.columns[m.column] for m in self.markers), *self.fixed]))
+
+    @property
+    def terms(self) -> dict[str, list[int]]:
+        """Columns of the design by name."""
+        return {name: [j] for j, name in enumerate(self.design_names)}
+
+    @property
+    def design_names(self) -> list[str]:
+        """Names of the columns of the design: markers first, then those always in."""
+        return [*self.names, *self.fixed]
+
+    @property
+    def intercept(self) -> bool:
+        """A table always goes with an intercept."""
+        return True
+
+    def apply(self, table: Any) -> np.ndarray:
+        """The design matrix of new rows: markers, then columns always in.
+
+        Parameters
+        ----------
+        table : data frame, array, or genotypes read by ``read_plink``
+            Frames and files are read by name, arrays by position; after a fit on an array, so are frames.
+        """
+        blocks = open_columns(table)
+        if not self.named or not (is_frame(table) or hasattr(table, "genotypes")):
+            if len(blocks) != len(self.columns):
+                raise InputError(f"X has {len(blocks)} columns, but the fit had {len(self.columns)}; give as many.")
+            place = {name: j for j, name in enumerate(self.columns)}
+        else:
+            place = {name: j for j, name in enumerate(blocks.names)}
+        lacking = [name for name in self.variables if name not in place]
+        if lacking:
+            raise InputError(f"the new data have no column {lacking[0]!r}, which the fit used; add it.")
+        design = np.empty((blocks.rows, len(self.markers) + len(self.fixed)))
+        for j, marker in enumerate(self.markers):
+            name = self.columns[marker.column]
+            design[:, j] = self._marker(blocks.read(place[name], place[name] + 1)[:, 0], name, marker)
+        for j, name in enumerate(self.fixed, len(self.markers)):
+            design[:, j] = blocks.read(place[name], place[name] + 1)[:, 0]
+        refuse_not_finite(design, self.design_names)
+        return design
+
+    def _marker(self, values: np.ndarray, name: str, marker: Marker) -> np.ndarray:
+        gone = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
+        gone = gone if self.coding == "genotype" else np.zeros(len(values), bool)
+        most = 2 if self.coding == "genotype" else 1
+        bad = ~gone & (values != 0) & (values != 1) & (values != most)
+        if bad.any() or (gone.any() and self.missing == "refuse"):
+            row = int(np.argmax(bad | gone))
+            raise InputError(
+                f"column {name!r} is {values[row]} in row {row} (counting from 0), and not a "
+                f"{'genotype 0, 1 or 2' if most == 2 else '0 or 1'}; code it as at the fit, or drop the row."
+            )
+        return np.where(gone, marker.usual, values) >= marker.least
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for storage."""
+        return {
+            "kind": "markers",
+            "columns": list(self.columns),
+            "markers": [list(marker) for marker in self.markers],
+            "fixed": list(self.fixed),
+            "coding": self.coding,
+            "missing": self.missing,
+            "total": self.total,
+            "named": self.named,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> MarkerSpec:
+        """Inverse of :meth:`to_dict`."""
+        return cls(
+            tuple(stored["columns"]),
+            tuple(Marker(str(name), *map(int, numbers)) for name, *numbers in stored["markers"]),
+            tuple(stored["fixed"]),
+            str(stored["coding"]),
+            str(stored["missing"]),
+            int(stored["total"]),
+            bool(stored["named"]),
+        )  # fmt: skip
+
+    def some(self, kept: Sequence[int]) -> MarkerSpec:
+        """The same table with some of the markers."""
+        return MarkerSpec(
+            self.columns, tuple(self.markers[j] for j in kept), self.fixed, self.coding, self.missing, self.total,
+            self.named,
+        )  # fmt: skip
+
+
+def learn_markers(
+    table: Any, always_in: Any = (), coding: str = "binary", missing: str = "refuse", report: Report | None = None
+) -> tuple[MarkerSpec, BitColumns, np.ndarray]:
+    """Read a table of markers and columns that are always in.
+
+    Parameters
+    ----------
+    table : data frame, array of shape (n, columns), or genotypes read by ``read_plink``
+        The covariates.
+    always_in : str, int, or sequence of them
+        Columns that are in every model, by name or position.
+    coding : {"binary", "genotype"}
+        Whether the other columns hold 0 and 1, or genotypes 0, 1, 2, each of which becomes a dominant marker
+        ``name_d`` and a recessive one ``name_r``.
+    missing : {"refuse", "mode"}
+        What to do about missing genotypes, see :func:`modejump.data.genotypes.learn_genotypes`.
+    report : callable, optional
+        Called with the columns read, all columns, and a note.
+
+    Returns
+    -------
+    spec : MarkerSpec
+        How the table was read.
+    markers : BitColumns
+        All markers that vary.
+    fixed : ndarray of shape (n, k)
+        The columns always in.
+    """
+    for name, value, known in (("coding", coding, CODINGS), ("missing", missing, TREATMENTS)):
+        if value not in known:
+            raise InputError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
+    if missing != "refuse" and coding != "genotype":
+        raise InputError("missing is about genotypes; leave it out, or choose coding='genotype'.")
+    blocks = open_columns(table)
+    given = [always_in] if isinstance(always_in, str | int) else list(always_in)
+    fixed = tuple(dict.fromkeys(column_name(item, blocks.names, "always_in") for item in given))
+    place = {name: j for j, name in enumerate(blocks.names)}
+    out = {place[name] for name in fixed}
+    inside = np.array([j for j in range(len(blocks)) if j not in out], np.int64)
+    if not (len(inside) and blocks.rows):
+        raise InputError("X has no binary covariate beside those always in; give at least one column and one row.")
+    values = np.zeros((blocks.rows, len(fixed)))
+    for j, name in enumerate(fixed):
+        values[:, j] = blocks.read(place[name], place[name] + 1)[:, 0]
+    refuse_not_finite(values, fixed)
+    named = is_frame(table) or hasattr(table, "genotypes")
+    markers, bits = _read_markers(blocks.some(inside), inside, coding, missing, report)
+    spec = MarkerSpec(tuple(blocks.names), markers, fixed, coding, missing, len(markers), named)
+    return spec, bits, values
+
+
+def _read_markers(
+    blocks: ColumnBlocks, column: np.ndarray, coding: str, missing: str, report: Report | None
+) -> tuple[tuple[Marker, ...], BitColumns]:
+    if coding == "genotype":
+        learnt, bits = learn_genotypes(blocks, missing, report)
+        made = [
+            Marker(learnt.columns[j] + SUFFIXES[r], int(column[j]), int(r) + 1, int(learnt.mode[j]))
+            for j, r in zip(*np.nonzero(learnt.kept), strict=True)
+        ]
+        return tuple(made), bits
+    bits = BitColumns.pack(blocks)
+    counts = bits.counts()
+    varies = (counts > 0) & (counts < bits.n)
+    constant = [blocks.names[j] for j in np.flatnonzero(~varies).tolist()]
+    if not varies.any():
+        raise InputError(f"every binary covariate is constant ({constant[0]!r} is the first); check the columns.")
+    if constant:
+        several = "columns" if len(constant) > 1 else "column"
+        verb = "are constant and are" if len(constant) > 1 else "is constant and is"
+        more = ", ..." if len(constant) > _LISTED else ""
+        warn_user(f"{several} {', '.join(map(repr, constant[:_LISTED]))}{more} {verb} ignored.")
+    kept = np.flatnonzero(varies)
+    usual = (2 * counts > bits.n).astype(int)
+    made = [Marker(blocks.names[j], int(column[j]), 1, int(usual[j])) for j in kept.tolist()]
+    return tuple(made), BitColumns(bits.words[kept], bits.n)

@@ -1,0 +1,99 @@
+"""From the text of a feature to tokens: names, names in backticks, numbers, and the symbols of a language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+from modejump.core.errors import InputError
+
+# How much of a text an error message shows.
+SHOWN_LETTERS = 60
+
+
+class Token(NamedTuple):
+    """A piece of text: a symbol (kind and value are the symbol), a name, a quoted name, a number, or the end."""
+
+    kind: str
+    value: str
+    start: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else _shown(self.value)
+
+
+def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
+    """Cut a text into tokens, the last of which is the end.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    symbols : sequence of str
+        What stands for itself; a symbol that begins with another one comes first.
+    """
+    at = 0
+    while at < len(text):
+        symbol = next((symbol for symbol in symbols if text.startswith(symbol, at)), None)
+        if text[at].isspace():
+            at += 1
+        elif symbol is not None:
+            yield Token(symbol, symbol, at)
+            at += len(symbol)
+        elif text[at] == "`":
+            name, end = _quoted_name(text, at)
+            yield Token("quoted", name, at)
+            at = end
+        elif is_name_letter(text[at]):
+            end = at
+            while end < len(text) and is_name_letter(text[end]):
+                end += 1
+            word = text[at:end]
+            yield Token("name" if is_plain_name(word) else "number", word, at)
+            at = end
+        else:
+            refuse(text, at, f"{text[at]!r} has no meaning: put a name with such a letter in backticks")
+    yield Token("end", "", at)
+
+
+def _quoted_name(text: str, start: int) -> tuple[str, int]:
+    """The name in backticks that starts here, and where the text goes on; two backticks stand for one."""
+    letters = []
+    at = start + 1
+    while at < len(text):
+        if text[at] != "`":
+            letters.append(text[at])
+            at += 1
+        elif text[at : at + 2] == "``":
+            letters.append("`")
+            at += 2
+        elif not letters:
+            refuse(text, start, "a name in backticks is empty: write a name between them")
+        else:
+            return "".join(letters), at + 1
+    refuse(text, start, "a backtick is not closed: end the name with another one")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_LETTERS else text[: SHOWN_LETTERS - 3] + "...")
+
+
+def refuse(text: str, start: int, problem: str) -> NoReturn:
+    """Say what cannot be read, and where."""
+    raise InputError(f"Cannot read the feature {_shown(text)}: at position {start + 1}, {problem}.")
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a text: in backticks where it needs them."""
+    return name if is_plain_name(name) else "`" + name.replace("`", "``") + "`"
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name can stand in a feature's text without backticks."""
+    start = name.lstrip(".")[:1]
+    return (start.isalpha() or start == "_") and all(map(is_name_letter, name))
+
+
+def is_name_letter(letter: str) -> bool:
+    """Whether a letter may be in a name without backticks."""
+    return letter.isalpha() or letter.isdecimal() or letter in "_."

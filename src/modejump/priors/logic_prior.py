@@ -1,0 +1,50 @@
+"""The prior of logic regression: a feature of s leaves has weight 1 / N(s)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from modejump.core.errors import InputError
+from modejump.core.registry import to_dict
+from modejump.priors.features import FeaturePrior
+
+
+@dataclass(frozen=True)
+class LogicPrior(FeaturePrior):
+    """All numbers of leaves are equally likely, and so are the trees of each number: the weight is 1 / N(s).
+
+    N(s) = C(m, s) 2^(2s - 2) counts the trees of s leaves among m covariates: which covariates they are, which of them
+    are negated, and by which of "and" and "or" they are joined, up to complements.
+
+    Parameters
+    ----------
+    covariates : int, optional
+        m; by default those that the model is fitted to, before any are left out.
+    """
+
+    covariates: int | None = None
+
+    name: ClassVar[str] = "logic"
+    counts_spellings: ClassVar[bool] = False  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        m = self.covariates
+        if m is not None and (not isinstance(m, (int, np.integer)) or isinstance(m, bool) or m < 1):
+            raise InputError(f"covariates of the logic prior is {m!r}; give a whole number of at least 1.")
+
+    def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
+        """Log weight by the number of leaves: -log N(s)."""
+        m = covariates if self.covariates is None else self.covariates
+        made = np.zeros(most_complexity + 1)
+        for s in range(1, min(most_complexity, m) + 1):
+            choices = math.lgamma(m + 1.0) - math.lgamma(s + 1.0) - math.lgamma(m - s + 1.0)
+            made[s] = -choices - (2 * s - 2) * math.log(2.0)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for storage."""
+        return to_dict(self)
