@@ -128,9 +128,10 @@ def exact_inclusion(problem: WideProblem, **more: Any) -> np.ndarray:
     return enumerate_models(whole, chains=1).renormalised
 
 
-def test_scores_are_the_odds_of_one_more_column() -> None:
-    problem = problem_of()
-    exact = experiment().exact
+@pytest.mark.parametrize("coef_prior", ["g", "jzs", "bic"])
+def test_scores_are_the_odds_of_one_more_column(coef_prior: str) -> None:
+    problem = problem_of(coef_prior=coef_prior)
+    exact = Experiment(problem, ()).exact
     value = {frozenset(m): v for m, v in zip(exact.models, exact.log_posterior, strict=True)}
     models = [m for k in range(3) for m in combinations(range(8), k)]
     odds = log_odds(problem, models, ONE)
