@@ -19,6 +19,7 @@ from modejump.features.logic.language import Logic
 from modejump.features.logic.operators import _join
 from modejump.features.logic.space import LogicSpace
 from modejump.features.logic.text import parse
+from modejump.kernels.populations.feature_chain import PLACE_LIBRARY
 from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import problem_over
 from modejump.samplers.chains.workspace import Workspace
@@ -150,6 +151,22 @@ def test_compiled_columns_are_the_plain_ones() -> None:
         assert work.table.complexity[number] == feature.complexity
         assert ft.column_of(work.arrays.space, work.table, work.arrays.pool, number, False, column)
         assert (column == work.language.column(feature, table, {})).all()
+
+
+@pytest.mark.parametrize("case", ["plain", "always in", "weights"])
+def test_products_are_counted(case: str) -> None:
+    rng = np.random.default_rng(4)
+    x = (rng.random((200, 7)) < 0.4).astype(float)
+    more = {"always in": {"always_in": {"age": rng.normal(size=200)}}, "weights": {"weights": rng.random(200) + 0.5}}
+    language = Logic([f"X{j}" for j in range(7)], LogicSpace())
+    problem = problem_over(x, rng.normal(size=200), language, **more.get(case, {}))
+    work = Workspace(problem, 40, features=1 << 12, columns=1, models=64)
+    usable = np.zeros(40)
+    work.work(PLACE_LIBRARY, work.numbers(some_features(language, 40)), values=usable)
+    assert usable.all()
+    z = work.arrays.population.z
+    np.testing.assert_allclose(work.arrays.data.gram, z @ z.T, atol=1e-13)
+    assert (work.arrays.population.shared[:, -1] > 0.0).all() == (case != "weights")
 
 
 @entry

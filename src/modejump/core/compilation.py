@@ -193,30 +193,31 @@ def generic(function: Callable[..., Any]) -> Any:
     function : callable
         Its name, its arguments and what it is for; it has no body.
     """
-    implementations: dict[type, Callable[..., Any]] = {}
+    implementations: dict[type | None, Callable[..., Any]] = {}
 
     def choose(*args: Any) -> Callable[..., Any] | None:
-        return implementations.get(args[0].kind)
+        return implementations.get(args[0].kind, implementations.get(None))
 
     overload(function, jit_options=_INNER, strict=False)(choose)
     function.implementations = implementations  # type: ignore[attr-defined]
     return function
 
 
-def implements(function: Any, kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def implements(function: Any, kind: type | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a generic function an implementation.
 
     Parameters
     ----------
     function : generic function
         What is implemented.
-    kind : type
-        Class of the named tuple behind its first argument.
+    kind : type, optional
+        Class of the named tuple behind its first argument; None for all that have no implementation of their own.
     """
 
     def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
         function.implementations[kind] = implementation
-        note_outside(kind, implementation)
+        if kind is not None:
+            note_outside(kind, implementation)
         return implementation
 
     return register

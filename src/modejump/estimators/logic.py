@@ -20,7 +20,7 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.features.logic.space import LogicSpace
 from modejump.likelihoods import Family
-from modejump.problem.screening import marginal_statistics
+from modejump.problem.score_statistics import marginal_statistics
 from modejump.samplers.budget import Budget
 
 # Markers that features are made of where nothing else is asked.

@@ -29,7 +29,7 @@ from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
 from modejump.problem.products import problem_from_rows
-from modejump.problem.screening import marginal_statistics
+from modejump.problem.score_statistics import marginal_statistics
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.enumerate import MAX_TERMS

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from modejump.core.compilation import generic
+from modejump.core.compilation import generic, implements
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
+from modejump.features.pool import dot_rows
 
 
 @generic
@@ -61,6 +62,30 @@ def edit_choices(space, table, f, node, operator):
 @generic
 def edited(space, table, f, node, operator, choice):
     """Result of an edit of a node of f, -1 where it is void."""
+
+
+@generic
+def keep_column(space, pool, population, place):
+    """Keep at a place of a population what `product` needs of the column in the first scratch row; nothing by default.
+
+    The population has ``z``, the standardised columns by place, and what they were standardised by: ``basis`` and
+    ``root_weight``. It has room for ``bits`` and ``shared``, see `Language.bit_words`.
+    """
+
+
+@generic
+def product(space, population, i, j):
+    """Inner product of the standardised columns at two places; that of the rows of ``z`` by default."""
+
+
+@implements(keep_column, None)
+def _keep_nothing(space, pool, population, place):
+    return
+
+
+@implements(product, None)
+def _product(space, population, i, j):
+    return dot_rows(population.z, i, population.z, j)
 
 
 _LANGUAGES: dict[str, type[Language]] = {}
@@ -113,6 +138,10 @@ class Language(ABC):
     def fits_constants(self) -> bool:
         """Whether features may hold constants that are fitted to the data."""
         return False
+
+    def bit_words(self, rows: int) -> int:
+        """Words of 64 rows that a population keeps of each column of zeros and ones; 0 where columns are numbers."""
+        return 0
 
     @abstractmethod
     def space(self) -> Any:

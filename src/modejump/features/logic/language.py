@@ -57,6 +57,10 @@ class Logic(Language):
     def _columns(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names)}
 
+    def bit_words(self, rows: int) -> int:
+        """Words of a column."""
+        return -(-rows // 64)
+
     def space(self) -> LogicRules:
         """The compiled half."""
         known, limits, operators = functions_of(self.limits.complexity), self.limits, self.limits.operator_weights()
@@ -97,7 +101,7 @@ class Logic(Language):
         self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
     ) -> tuple[LogicPool, None]:
         """Columns for compiled code."""
-        return new_pool(x, features), None
+        return new_pool(x, root_weight, features), None
 
     def parse(self, text: str) -> LogicFeature:
         """The feature that a text stands for."""

@@ -11,9 +11,10 @@ import numpy as np
 
 from modejump.core.compilation import kernel
 from modejump.features.distribution import next_edit
+from modejump.features.language import product
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import neighbour, set_model
-from modejump.kernels.populations.population import column_at, dot_rows, weigh
+from modejump.kernels.populations.population import column_at, weigh
 
 # Features that the edits of one feature may make besides themselves.
 _SPARE = 1024
@@ -33,10 +34,10 @@ def _place_beside(fc, place, f):
     """Column of f at a place, and its Gram row beside the model's members; False where it has no column."""
     if not column_at(fc, place, f):
         return False
-    st, z, gram = fc.chain.state, fc.population.z, fc.data.gram
+    st, gram = fc.chain.state, fc.data.gram
     for i in range(st.size):
         j = st.order[i]
-        gram[place, j] = dot_rows(z, place, z, j)
+        gram[place, j] = product(fc.space, fc.population, place, j)
         gram[j, place] = gram[place, j]
     weigh(fc, place, f)
     return True

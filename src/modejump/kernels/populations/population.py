@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
-from modejump.features.language import write_column
-from modejump.features.pool import remember
+from modejump.features.language import keep_column, product, write_column
+from modejump.features.pool import dot_rows, remember
 from modejump.features.table import COVARIATE
 from modejump.problem.design import BASE_TOLERANCE
 
@@ -38,26 +38,10 @@ class Population(NamedTuple):
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
     # feature's number (S, 1). Nothing, (S, 0), for the package's own families.
     shown: np.ndarray
-
-
-@kernel
-def dot_rows(a, i, b, j):
-    """Inner product of two rows. Eight partial sums: strict arithmetic would otherwise wait for each addition."""
-    n = a.shape[1]
-    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = n - n % 8
-    for r in range(0, whole, 8):
-        s0 += a[i, r] * b[j, r]
-        s1 += a[i, r + 1] * b[j, r + 1]
-        s2 += a[i, r + 2] * b[j, r + 2]
-        s3 += a[i, r + 3] * b[j, r + 3]
-        s4 += a[i, r + 4] * b[j, r + 4]
-        s5 += a[i, r + 5] * b[j, r + 5]
-        s6 += a[i, r + 6] * b[j, r + 6]
-        s7 += a[i, r + 7] * b[j, r + 7]
-    for r in range(whole, n):
-        s0 += a[i, r] * b[j, r]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    # Of a language of zeros and ones: the column at each place as words (S, W), and its products with the basis and its
+    # scale (S, b + 1).
+    bits: np.ndarray
+    shared: np.ndarray
 
 
 @kernel
@@ -96,7 +80,10 @@ def column_at(fc, place, f):
     else:
         for r in range(shown.shape[1]):
             shown[place, r] = column[r]
-    return standardise(fc.population, column, place)
+    if not standardise(fc.population, column, place):
+        return False
+    keep_column(fc.space, fc.pool, fc.population, place)
+    return True
 
 
 @kernel
@@ -115,9 +102,9 @@ def fill_place(fc, place, f):
     """Column, Gram row and key of f at a free place; False where its column is not finite or constant."""
     if not column_at(fc, place, f):
         return False
-    z, gram, features = fc.population.z, fc.data.gram, fc.population.feature
+    gram, features = fc.data.gram, fc.population.feature
     for j in range(len(features)):
-        dot = dot_rows(z, place, z, j) if features[j] >= 0 else 0.0
+        dot = product(fc.space, fc.population, place, j) if features[j] >= 0 else 0.0
         gram[place, j] = dot
         gram[j, place] = dot
     weigh(fc, place, f)

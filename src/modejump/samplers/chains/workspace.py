@@ -148,6 +148,7 @@ class Workspace:
             glm, ask = problem.family.for_features(problem.base_model, z.shape, self.texts)  # type: ignore[attr-defined]
             self._alive.append(ask)
             shown = glm.x
+        words = self.language.bit_words(problem.x.shape[1])
         population = Population(
             feature=np.full(places, -1, np.int64),
             z=z,
@@ -157,6 +158,8 @@ class Workspace:
             log_weight=problem.weights_by_complexity(),
             per_spelling=int(problem.model_prior.counts_spellings),
             shown=shown,
+            bits=np.zeros((places, words), np.uint64),
+            shared=np.zeros((places, len(problem.basis) + 1 if words else 0)),
         )
         return problem.population_data(z, most, glm), population
 
