@@ -138,11 +138,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--columns", type=int, default=100_000, help="of genotypes")
+    parser.add_argument("--data", type=int, default=1, help="seed of the data")
     parser.add_argument("--no-lasso", action="store_true")
     given = parser.parse_args(arguments)
     linked = given.case == "genotypes"
-    x, y, places = genotypes(given.columns) if linked else correlated(int(given.case))
-    figures: dict[str, Any] = {"case": given.case, "table_gib": round(x.nbytes / 2**30, 3)}
+    x, y, places = genotypes(given.columns, seed=given.data) if linked else correlated(int(given.case), seed=given.data)
+    figures: dict[str, Any] = {"case": given.case, "data": given.data, "table_gib": round(x.nbytes / 2**30, 3)}
     tables = []
     for seed in given.seeds:
         model, took = fit(x, y, seed, given.steps, given.workers)

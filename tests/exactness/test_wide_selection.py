@@ -26,7 +26,7 @@ from modejump.problem.problem import Problem
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.reversible_chain import ReversibleChain
-from modejump.samplers.warmup.screening import log_odds, rao_blackwell, worth
+from modejump.samplers.warmup.wide_scores import log_odds, rao_blackwell, worth
 
 SCREENED = Screened(np.array([3, 5, 6]), np.array([0.2, 0.5, 0.3]), np.array([[0, 3], [0, 4], [1, 5], [3, 6], [5, 6]]))
 PRIORS = {
@@ -128,9 +128,10 @@ def exact_inclusion(problem: WideProblem, **more: Any) -> np.ndarray:
     return enumerate_models(whole, chains=1).renormalised
 
 
-def test_scores_are_the_odds_of_one_more_column() -> None:
-    problem = problem_of()
-    exact = experiment().exact
+@pytest.mark.parametrize("coef_prior", ["g", "jzs", "bic"])
+def test_scores_are_the_odds_of_one_more_column(coef_prior: str) -> None:
+    problem = problem_of(coef_prior=coef_prior)
+    exact = Experiment(problem, ()).exact
     value = {frozenset(m): v for m, v in zip(exact.models, exact.log_posterior, strict=True)}
     models = [m for k in range(3) for m in combinations(range(8), k)]
     odds = log_odds(problem, models, ONE)

@@ -413,7 +413,7 @@ def test_an_interrupt_between_chains_leaves_them_comparable(
     if library == "idle":
         use_library(monkeypatch, ("b*b*b",))
     interrupt_call(monkeypatch, 4 * rounds + 2)
-    found = sample(small, budget=Budget(warmup=300, steps=600_000))
+    found = sample(small, budget=Budget(warmup=300, steps=600_000), seed=2)
     chains, batches, _ = batches_of(found).shape
     assert not found.finished
     assert (chains, batches, found.batch_length) == ((4, 50, 500) if rounds == 1 else (4, 250, 1000))

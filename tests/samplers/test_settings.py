@@ -23,7 +23,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     *[({name: value}, f"{name} of the sampler") for name in ("search", "generated") for value in (-1, 0.5, NAN)],
     *[({"population_steps": value}, "population_steps of the sampler") for value in (-1, 1.5, NAN, INFINITE, "100")],
     *[({"rate": value}, "rate of the sampler") for value in (-1.0, 17, NAN, "3", None)],
-    *[({"edits": value}, "edits of the sampler") for value in (-0.1, 1.0, NAN, "0.7", None)],
+    *[({"edits": value}, "edits of the sampler") for value in (-0.1, 1.0, NAN, "0.7")],
     *[({"include": value}, "include of the sampler") for value in (0.0, 1.0, NAN)],
     ({"population_search": "clever"}, "population_search of the sampler"),
 ]

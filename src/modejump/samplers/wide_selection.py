@@ -31,7 +31,7 @@ from modejump.samplers.rgmjmcmc import (
 )
 from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.library import Library, best_first, best_models
-from modejump.samplers.warmup.screening import Model, rao_blackwell, screened, worth
+from modejump.samplers.warmup.wide_scores import Model, rao_blackwell, screened, worth
 
 # Columns of a library, at most, where memory does not ask for fewer.
 MOST_COLUMNS = 256
