@@ -292,7 +292,7 @@ class Driver:
         if can_score(self.problem):
             self._climb(starts, 1.0)
         elif self.problem.family.conjugate:
-            climb(self.problem, self.collected, starts, self._affordable_edits() // 2)
+            climb(self.problem, self.collected, starts, self._affordable_edits())
 
     def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
