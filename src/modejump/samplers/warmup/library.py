@@ -143,17 +143,26 @@ def edit_scores(
     """
     if not any(models):
         return {}, {}, 0
+    work, better, done = _scored(problem, models, limit, pairs)
+    score = work.arrays.scores.score
+    found = np.flatnonzero(np.isfinite(score[: int(work.table.scalars["count"])]))
+    best = found[np.argsort(-score[found], kind="stable")[: 4 * MOST_FEATURES]]
+    return {work.feature(int(f)): float(score[f]) for f in best}, better, done
+
+
+def _scored(
+    problem: FeatureProblem, models: Sequence[Model], limit: int, pairs: int
+) -> tuple[Workspace, Collected, int]:
+    """Arrays with the scores, the best neighbour of each model, and how many models were evaluated."""
     work, members, rows = place_models(problem, models, scored=len(models))
     done, _ = work.work(SCORE_EDITS, models=rows, limit=limit, steps=pairs)
     scores = work.arrays.scores
-    found = np.flatnonzero(np.isfinite(scores.score[: int(work.table.scalars["count"])]))
-    best = found[np.argsort(-scores.score[found], kind="stable")[: 4 * MOST_FEATURES]]
     better: Collected = {}
     for m in np.flatnonzero(np.isfinite(scores.best_value)).tolist():
         *left, new = scores.best_edit[m].tolist()
         kept = models[m] - {members[place] for place in left if place >= 0}
         better[kept | {work.feature(new)} if new >= 0 else kept] = float(scores.best_value[m])
-    return {work.feature(int(f)): float(scores.score[f]) for f in best}, better, done
+    return work, better, done
 
 
 def climb(problem: FeatureProblem, collected: Collected, starts: Sequence[Model], limit: int = EVALUATIONS) -> None:
@@ -172,8 +181,8 @@ def climb(problem: FeatureProblem, collected: Collected, starts: Sequence[Model]
     """
     limit = _affordable(problem, limit)
     for model in starts:
-        while limit > 0:
-            _, better, done = edit_scores(problem, [model], limit, PAIRS)
+        while model and limit > 0:
+            _, better, done = _scored(problem, [model], limit, PAIRS)
             limit -= done
             best = max(better, key=lambda made: better[made], default=model)
             if not better.get(best, -np.inf) > collected[model] + 1e-6:
