@@ -73,7 +73,7 @@ REFUSED = {
     "length of weights": (lambda: fit(weights=[1.0, 2.0]), "sample_weight has shape (2,) but X has 30 rows"),
     "text weights": (lambda: fit(weights=["u"] * ROWS), "sample_weight holds values that are not numbers"),
     "algorithm": (lambda: fit(algorithm="mjmcmcm"), "did you mean 'mjmcmc'?"),
-    "algorithm of nonlinear features": (lambda: fit(algorithm="gmjmcmc"), "nonlinear features"),
+    "algorithm of nonlinear features": (lambda: fit(algorithm="gmjmcmc"), "searches among features"),
     "enumeration of many": (
         lambda: fit(lambda t: np.random.default_rng(1).normal(size=(ROWS, 31)), algorithm="enumerate"),
         "up to 30 terms",

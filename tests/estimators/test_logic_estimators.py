@@ -239,7 +239,9 @@ def test_a_small_space_is_answered_exactly_beside_columns_always_in() -> None:
     x, y = small_data()
     new = small_data(150)[0][120:]
     exact = exact_answer(x, y, new)
-    searched = quick(space=SMALL, always_in=("dose", "age"), algorithm="gmjmcmc", budget=Budget(steps=40_000)).fit(x, y)
+    searched = quick(space=SMALL, always_in=("dose", "age"), algorithm="gmjmcmc", budget=Budget(steps=120_000)).fit(
+        x, y
+    )
     # The search met every model, so that renormalised estimates are exact.
     held = searched.posterior_.models(limit=None)
     assert len(held) == 1 + 28 + 28 * 27 // 2

@@ -420,7 +420,7 @@ REFUSED = {
     "text": (lambda: fit("poisson", ["u", "v"] * 15), "y holds text"),
     "family": (lambda: fit("posson", COUNTS), "unknown family 'posson'; choose 'gaussian', 'poisson'"),
     "family that is no text": (lambda: fit(3, COUNTS), "unknown family 3; choose"),
-    "classes": (lambda: fit("binomial", COUNTS % 2), "use BGLMClassifier"),
+    "classes": (lambda: fit("binomial", COUNTS % 2), "such as BGLMClassifier"),
     "link": (lambda: fit("poisson", COUNTS, link="logit"), "the poisson family has no link 'logit'"),
     "link of numbers": (lambda: fit("gaussian", COUNTS, link="log"), "the gaussian family has no link 'log'"),
     "offset": (lambda: fit("poisson", COUNTS, offset=np.ones(3)), "offset has shape (3,) but X has 30 rows"),

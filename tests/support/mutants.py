@@ -73,10 +73,10 @@ MUTANTS = (
         "kernels.moves",
         (
             (
-                "flips[0] = draw_alias(rng, moves.threshold, moves.alias)",
-                "flips[0] = draw_alias(rng, moves.threshold, moves.alias)\n"
+                "    flips[0] = t\n",
+                "    flips[0] = t\n"
                 "    if st.size > 0 and uniform(rng) < 0.5:\n"
-                "        flips[0] = st.order[below(rng, st.size)]",
+                "        flips[0] = st.order[below(rng, st.size)]\n",
             ),
         ),
         "flip",
