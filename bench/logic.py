@@ -46,8 +46,9 @@ def main(arguments: list[str]) -> None:
     reset_mark()
     begun = time.perf_counter()
     space = modejump.LogicSpace(leaves=3, size=10, population=30)
-    budget = modejump.Budget(seconds=given.seconds)
-    model = modejump.LogicRegressor(space=space, budget=budget, n_jobs=given.workers, random_state=given.seed)
+    # Fewer chains and less room for evaluated models than by default: they are the largest part of the memory.
+    budget = modejump.Budget(seconds=given.seconds, memory=2**26)
+    model = modejump.LogicRegressor(space=space, chains=8, budget=budget, n_jobs=given.workers, random_state=given.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(x, y)
