@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-import feature_twin as ft
 import numpy as np
 import pytest
-from feature_experiments import MIXTURE, Experiment, chi_square
+from feature_experiments import MIXTURE, Experiment
+from language_checks import check_draws, check_edits
 from mortal import die_often
 from running import gmjmcmc, rgmjmcmc
 from test_moves_between import CAUGHT, LEVEL, REPLICATIONS, SETTINGS, check, code_of
@@ -59,38 +59,15 @@ def experiment(case: str = "logic prior") -> Experiment:
 
 def test_draws_have_their_probabilities() -> None:
     chain = experiment().chain(1, SETTINGS)
-    features = list(chain.language.enumerate())
-    assert len(features) == 4 + 6 * 4 + 4 * 32
-    numbers, arrays = chain.numbers(features), chain.arrays
-    assert len(set(numbers)) == len(features)
-    own, total = np.empty(len(features)), np.empty(len(features))
-    ft.log_probabilities(arrays.fresh.q, arrays.space, arrays.table, numbers, own, total)
-    drawn = np.empty(400_000, np.int64)
-    for draw, probability in (
-        (lambda: ft.language_draws(arrays.space, arrays.table, ft.stream_of(2), drawn), own),
-        (lambda: ft.q_draws(arrays.fresh.q, arrays.space, arrays.table, ft.stream_of(3), drawn), total),
-    ):
-        draw()
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert counts.sum() == (drawn >= 0).sum()
-        assert chi_square(counts, np.exp(probability), len(drawn)) > LEVEL
+    assert len(list(chain.language.enumerate())) == 4 + 6 * 4 + 4 * 32
+    check_draws(chain, 400_000, LEVEL)
 
 
 def test_edits_have_their_probabilities_and_can_be_undone() -> None:
-    chain = experiment().chain(1, SETTINGS)
-    features = list(chain.language.enumerate())
-    numbers = chain.numbers(features)
-    law = np.empty((len(features), len(features)))
-    ft.edit_probabilities(chain.arrays.space, chain.table, numbers, law)
-    assert ((law > 0) == (law.T > 0)).all() and (law.sum(axis=1) <= 1.0 + 1e-12).all()
+    law = check_edits(experiment().chain(1, SETTINGS), (0, 10, 30, 100), 50_000, LEVEL)
     # From every feature to every other, in some steps.
     reached = np.linalg.matrix_power((law > 0).astype(float) + np.eye(len(law)), 8)
     assert (reached > 0).all()
-    for i in (0, 10, 30, 100):
-        drawn = np.empty(50_000, np.int64)
-        ft.edit_draws(chain.arrays.space, chain.table, numbers[i], ft.stream_of(i), drawn)
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert chi_square(counts, law[i], len(drawn)) > LEVEL
 
 
 @pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])

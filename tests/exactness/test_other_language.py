@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-import feature_twin as ft
 import numpy as np
 import pytest
-from feature_experiments import MIXTURE, Experiment, chi_square, small_data
+from feature_experiments import MIXTURE, Experiment, small_data
 from interactions import Interactions, Limits
+from language_checks import check_draws, check_edits
 from mortal import die_often
 from running import gmjmcmc, rgmjmcmc
 from test_moves_between import LEVEL, REPLICATIONS, SETTINGS, check, code_of
@@ -37,34 +37,11 @@ def experiment() -> Experiment:
 
 
 def test_draws_have_their_probabilities() -> None:
-    chain = experiment().chain(1, SETTINGS)
-    features = list(chain.language.enumerate())
-    numbers, arrays = chain.numbers(features), chain.arrays
-    own, total = np.empty(len(features)), np.empty(len(features))
-    ft.log_probabilities(arrays.fresh.q, arrays.space, arrays.table, numbers, own, total)
-    drawn = np.empty(200_000, np.int64)
-    for draw, probability in (
-        (lambda: ft.language_draws(arrays.space, arrays.table, ft.stream_of(2), drawn), own),
-        (lambda: ft.q_draws(arrays.fresh.q, arrays.space, arrays.table, ft.stream_of(3), drawn), total),
-    ):
-        draw()
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert counts.sum() == (drawn >= 0).sum()
-        assert chi_square(counts, np.exp(probability), len(drawn)) > LEVEL
+    check_draws(experiment().chain(1, SETTINGS), 200_000, LEVEL)
 
 
 def test_edits_have_their_probabilities() -> None:
-    chain = experiment().chain(1, SETTINGS)
-    features = list(chain.language.enumerate())
-    numbers = chain.numbers(features)
-    law = np.empty((len(features), len(features)))
-    ft.edit_probabilities(chain.arrays.space, chain.table, numbers, law)
-    assert ((law > 0) == (law.T > 0)).all() and (law.sum(axis=1) <= 1.0 + 1e-12).all()
-    for i in (0, 5, 12):
-        drawn = np.empty(50_000, np.int64)
-        ft.edit_draws(chain.arrays.space, chain.table, numbers[i], ft.stream_of(i), drawn)
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert chi_square(counts, law[i], len(drawn)) > LEVEL
+    check_edits(experiment().chain(1, SETTINGS), (0, 5, 12), 50_000, LEVEL)
 
 
 @pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])

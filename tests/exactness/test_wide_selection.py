@@ -8,10 +8,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import feature_twin as ft
 import numpy as np
 import pytest
-from feature_experiments import MIXTURE, Experiment, chi_square
+from feature_experiments import MIXTURE, Experiment
+from language_checks import check_draws, check_edits
 from mortal import Death, Mortal
 from running import enumerate_models, gmjmcmc, rgmjmcmc
 from test_moves_between import CAUGHT, LEVEL, REPLICATIONS, SETTINGS, check, code_of
@@ -56,35 +56,14 @@ def experiment() -> Experiment:
 
 
 def test_draws_have_their_probabilities() -> None:
-    chain = experiment().chain(1, SETTINGS)
-    features = list(chain.language.enumerate())
-    numbers, arrays = chain.numbers(features), chain.arrays
-    own, total = np.empty(len(features)), np.empty(len(features))
-    ft.log_probabilities(arrays.fresh.q, arrays.space, arrays.table, numbers, own, total)
-    assert np.exp(own).sum() == pytest.approx(1.0) and np.exp(total).sum() == pytest.approx(1.0)
-    drawn = np.empty(200_000, np.int64)
-    for draw, probability in (
-        (lambda: ft.language_draws(arrays.space, arrays.table, ft.stream_of(2), drawn), own),
-        (lambda: ft.q_draws(arrays.fresh.q, arrays.space, arrays.table, ft.stream_of(3), drawn), total),
-    ):
-        draw()
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert chi_square(counts, np.exp(probability), len(drawn)) > LEVEL
+    for probability in check_draws(experiment().chain(1, SETTINGS), 200_000, LEVEL):
+        assert probability.sum() == pytest.approx(1.0)
 
 
 def test_edits_have_their_probabilities() -> None:
-    chain = experiment().chain(1, SETTINGS)
-    numbers = chain.numbers(list(chain.language.enumerate()))
-    law = np.empty((8, 8))
-    ft.edit_probabilities(chain.arrays.space, chain.table, numbers, law)
+    law = check_edits(experiment().chain(1, SETTINGS), (0, 5, 6), 20_000, LEVEL)
     neighbours = {tuple(sorted(pair)) for pair in SCREENED.pairs.tolist()}
     assert {(i, j) for i in range(8) for j in range(i, 8) if law[i, j] > 0} == neighbours
-    assert ((law > 0) == (law.T > 0)).all() and (law.sum(axis=1) <= 1.0 + 1e-12).all()
-    for i in (0, 5, 6):
-        drawn = np.empty(20_000, np.int64)
-        ft.edit_draws(chain.arrays.space, chain.table, numbers[i], ft.stream_of(i), drawn)
-        counts = np.array([(drawn == f).sum() for f in numbers], float)
-        assert chi_square(counts, law[i], len(drawn)) > LEVEL
 
 
 @pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])
