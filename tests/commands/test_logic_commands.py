@@ -85,7 +85,7 @@ def test_preselection_and_priors_are_honoured(files: Path, capsys: pytest.Captur
     line = "data.csv --target trait --logic --always-in age --drop ill,w --preselect 6"
     assert fit(line) == 0
     page = " ".join(capsys.readouterr().out.split())
-    assert "20 binary covariates, features made of the 6 of largest marginal Bayes factor" in page
+    assert "20 binary covariates, features made of the 6 of largest effect, alone or in a subgroup" in page
     for prior, words in (("logic=500", "logic (covariates = 500)"), ("complexity=1/n", "complexity (a = 1/n")):
         assert fit(f"{line} --model-prior {prior} --algorithm gmjmcmc") == 0
         page = " ".join(capsys.readouterr().out.split())

@@ -413,7 +413,7 @@ def test_preselection_keeps_what_matters_and_the_prior_counts_all() -> None:
     spec = model.table_
     assert len(spec.markers) == 40 and spec.total == 3000 and {"m0", "m3", "m4", "m6"} <= set(spec.names)
     text = " ".join(model.summary().replace("\N{NO-BREAK SPACE}", " ").split())
-    assert "3 000 binary covariates, features made of the 40 of largest marginal Bayes factor" in text
+    assert "3 000 binary covariates, features made of the 40 of largest effect, alone or in a subgroup" in text
     assert "logic (covariates = 3000)" in text
     top = model.models_.iloc[0]
     weights = LogicPrior(3000).log_weights(400, 2, 0)

@@ -6,6 +6,7 @@ markers fit into memory; the markers that look like the response least may be le
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -155,10 +156,7 @@ class MarkerSpec:
 
     def some(self, kept: Sequence[int]) -> MarkerSpec:
         """The same table with some of the markers."""
-        return MarkerSpec(
-            self.columns, tuple(self.markers[j] for j in kept), self.fixed, self.coding, self.missing, self.total,
-            self.named,
-        )  # fmt: skip
+        return dataclasses.replace(self, markers=tuple(self.markers[j] for j in kept))
 
 
 def learn_markers(

@@ -155,7 +155,7 @@ class LogicSearch(LawSearch):
             words = f"{plural(spec.total, 'marker')} of {plural(len(spec.columns) - len(spec.fixed), 'genotype')}"
         if len(spec.markers) == spec.total:
             return words
-        return f"{words}, features made of the {count(len(spec.markers))} of largest marginal Bayes factor"
+        return f"{words}, features made of the {count(len(spec.markers))} of largest effect, alone or in a subgroup"
 
     def _stated_prior(self) -> Any:
         return prior_of_all(self._options.model_prior, self.table_)

@@ -1,8 +1,9 @@
 """RGMJMCMC over very many columns: warm-up by the scores of all columns, and estimates for all of them.
 
 Warm-up goes in rounds. One pass over the table scores every column given the models that the chains are in; the best
-ones become the library, in which the chains make some steps. When no column outside is worth a place any more, the
-library is frozen with a distribution over all columns, and the chains sample as they do with any features.
+ones become the library, in which the chains make some steps. While a column outside is worth a place, the library is
+made anew. After the last round it is frozen with a distribution over all columns, and the chains sample as they do with
+any features.
 """
 
 from __future__ import annotations
