@@ -206,6 +206,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         members = models.membership(terms).sum(axis=1)
         sizes = np.bincount(members, weights=weight / total, minlength=terms + 1)
     best = [r.chain_best for r in results if r.chain_best is not None]
+    searched = [r.search_best for r in results if r.search_best is not None]
     return Result(
         algorithm=results[0].algorithm,
         exact=False,
@@ -233,6 +234,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         library_share=sum(r.library_share * r.steps for r in results) / steps if steps else float("nan"),
         laws=results[0].laws,
         rao_blackwell=_averaged(results),
+        search_best=np.concatenate(searched) if searched else None,
     )
 
 
