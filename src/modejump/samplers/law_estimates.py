@@ -150,6 +150,11 @@ def _sizes(chains: Sequence[ReversibleChain], laws: int) -> np.ndarray:
     return sizes / sizes.sum()
 
 
+def _bests(searched: Sequence[Finished]) -> np.ndarray:
+    """The highest log posterior of each independent search."""
+    return np.concatenate([np.zeros(0), *(outcome.bests for outcome in searched)])
+
+
 def result_of_chains(
     problem: FeatureProblem,
     chains: Sequence[ReversibleChain],
@@ -207,6 +212,8 @@ def result_of_chains(
         library_share=float(evaluated.visits.sum() / steps),
         laws=laws,
         # Without a search before them the chains are searches, which share no library.
-        search_best=np.array([o.best for o in searched] or ([] if chains[0].library else [c.best for c in chains])),
+        search_best=np.concatenate(
+            [o.bests for o in searched] or [[] if chains[0].library else [c.best for c in chains]]
+        ),
         **about,
     )

@@ -41,7 +41,7 @@ from modejump.samplers.warmup.library import (
     log_importance,
 )
 from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
-from modejump.samplers.warmup.search import Finished, Search, compile_search, in_words
+from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -120,7 +120,9 @@ class Driver:
         only_moves = self.settings.population_steps == 0
         self.budget = plan.budget or (Budget(steps=MOVES) if only_moves else Budget())
         search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
-        self.search_seeds = search_root.spawn(plan.chains)
+        # Where a function of the user's own scores models, chains of populations need fewer of them.
+        self.evolutions = 0 if problem.family.custom else min(EVOLUTIONS, plan.chains)
+        self.search_seeds = search_root.spawn(self.evolutions + plan.chains)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
         self.seeds = sampling_root.spawn(int(np.clip(fit, min(plan.chains, 2), plan.chains)))
         self.chains: list[ReversibleChain] = []
@@ -136,9 +138,9 @@ class Driver:
         """From the beginning, or from a checkpoint, to the result."""
         with self.context.compiling():
             self.compile_run(self.problem, self.settings)
-        if len(self.seeds) < len(self.search_seeds):
+        if len(self.seeds) < self.plan.chains:
             self.notes.append(
-                f"{len(self.search_seeds)} chains searched, but only {len(self.seeds)} sampled: the columns of more "
+                f"{self.plan.chains} chains searched, but only {len(self.seeds)} sampled: the columns of more "
                 f"would take over {COLUMN_BYTES >> 30} GiB."
             )
         self.executor.open(self.problem)
@@ -214,7 +216,8 @@ class Driver:
             "library": text_array([f.text for f in first.library]),
             "importance": first.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
-            "search_best": np.array([outcome.best for outcome in self.outcomes]),
+            "search_best": np.concatenate([np.zeros(0), *(outcome.bests for outcome in self.outcomes)]),
+            "searches": np.array([len(outcome.bests) for outcome in self.outcomes], np.int64),
         }
         flat |= self._own_arrays()
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
@@ -225,8 +228,10 @@ class Driver:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
         counts = reader.array("searched", np.int64, (self._searched(), 4), (0, 1 << 62))
-        bests = reader.array("search_best", np.float64, (len(counts),))
-        self.outcomes = [Finished.from_counts(*of) for of in zip(counts, bests.tolist(), strict=True)]
+        searches = reader.array("searches", np.int64, (len(counts),), (1, 1 << 31))
+        bests = reader.array("search_best", np.float64, (int(searches.sum()),))
+        each = np.split(bests, np.cumsum(searches)[:-1]) if len(counts) else []
+        self.outcomes = [Finished.from_counts(*of) for of in zip(counts, each, strict=True)]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
         features = read_features(reader, "library", self.problem.language)
@@ -279,6 +284,7 @@ class Driver:
             self.problem,
             self.search_seeds,
             populations=populations,
+            evolutions=self.evolutions,
             seconds=seconds,
             memory=self.budget.memory,
             steps=each,

@@ -34,7 +34,7 @@ class EditScores(NamedTuple):
 
 
 @kernel
-def _place_beside(fc, place, f):
+def place_beside(fc, place, f):
     """Column of f at a place, and its Gram row beside the model's members; False where it has no column."""
     if not column_at(fc, place, f):
         return False
@@ -109,7 +109,7 @@ def _score_pairs(fc, model, members):
                     continue
                 parents[0], parents[1] = pop.feature[old], pop.feature[also]
                 g = make_feature(space, fc.table, operator, np.int64(2), rng)
-                if g >= 0 and within_limits(space, fc.table, g) and _place_beside(fc, place, g):
+                if g >= 0 and within_limits(space, fc.table, g) and place_beside(fc, place, g):
                     fc.chain.work.perfect_count = fc.chain.work.perfect_next = 0
                     _try(fc, model, np.int64(old), np.int64(also), g)
                     _try(fc, model, np.int64(old), none, g)
@@ -144,7 +144,7 @@ def score_edits(fc, models):
                 if g < 0 or stamp[g] == m * len(pop.feature) + old + 1:
                     continue
                 stamp[g] = m * len(pop.feature) + old + 1
-                if not _place_beside(fc, place, g):
+                if not place_beside(fc, place, g):
                     continue
                 # Models known to fit perfectly are remembered by place, and the place has another feature now.
                 ch.work.perfect_count = ch.work.perfect_next = 0

@@ -12,17 +12,20 @@ import numpy as np
 
 from modejump.core.compilation import entry
 from modejump.features.language import write_column
+from modejump.features.pool import remember
 from modejump.kernels.chain import Chain
 from modejump.kernels.moves import Moves
 from modejump.kernels.populations.archive import Archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores, evaluate_models, place_edits, score_edits
+from modejump.kernels.populations.evolve import Evolution, evolve_features
 from modejump.kernels.populations.fresh_features import FreshFeatures, list_occupied, restore_place
 from modejump.kernels.populations.genetic import Genetic, evolve
 from modejump.kernels.populations.population import Population, fill_place
 from modejump.kernels.populations.reversible import finish, sample
 
 EVOLVE, SAMPLE, FINISH, PLACE_LIBRARY, RESTORE_PLACES, SCORE_EDITS, PLACE_EDITS, EVALUATE, SETTLE = range(9)
+EVOLVE_FEATURES, REMEMBER = 9, 10
 
 
 class FeatureChain(NamedTuple):
@@ -37,6 +40,7 @@ class FeatureChain(NamedTuple):
     population: Population
     archive: Archive
     genetic: Genetic
+    evolution: Evolution
     fresh: FreshFeatures
     between: Between
     scores: EditScores
@@ -80,6 +84,12 @@ def work(task, fc, numbers, models, values):
             write_column(fc.space, fc.table, fc.pool, numbers[i])
     elif task == SCORE_EDITS:
         score_edits(fc, models)
+    elif task == EVOLVE_FEATURES:
+        evolve_features(fc)
+    elif task == REMEMBER:
+        for i in range(len(numbers)):
+            if write_column(fc.space, fc.table, fc.pool, numbers[i]):
+                remember(fc.pool, numbers[i])
     elif task == PLACE_EDITS:
         place_edits(fc, numbers)
     else:

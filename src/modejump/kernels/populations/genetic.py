@@ -123,7 +123,7 @@ def _filter(fc):
 
 
 @kernel
-def _clear(ch):
+def clear_record(ch):
     """Forget the models of the last population and the record of its steps."""
     store, rec = ch.store, ch.record
     index = store.slots
@@ -143,7 +143,7 @@ def _clear(ch):
 def _explore(fc):
     """MJMCMC inside the population, from the best model of the last; notes inclusion and the best model met."""
     ch, gen = fc.chain, fc.genetic
-    _clear(ch)
+    clear_record(ch)
     clear_model(ch.state)
     set_model(fc.data, ch.state, ch.work, ch.store, gen.best_model)
     for _ in range(gen.steps):

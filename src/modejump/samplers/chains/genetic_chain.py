@@ -1,6 +1,9 @@
-"""One chain of GMJMCMC from the outside: its arrays, its runs, and what it has collected."""
+"""Chains that search among features from the outside: what they collect; and one chain of GMJMCMC."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +18,8 @@ from modejump.samplers.chains import feature_snapshots as stored
 from modejump.samplers.chains.workspace import Workspace, new_genetic, uniform_moves
 
 FEATURES = 1 << 17
+# Models that the archive of a chain has room for.
+ARCHIVE = 20_000
 # At most so many models of a chain are collected, and none so far below its best one.
 MOST_MODELS = 2_000
 SPAN = 16.0
@@ -26,7 +31,119 @@ COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
 
 
-class GeneticChain(Workspace):
+class SearchChain(Workspace):
+    """A chain whose archive takes in the models that it meets."""
+
+    def __init__(self, problem: FeatureProblem, places: int, **room: Any) -> None:
+        super().__init__(problem, places, **room)
+        self.collected: dict[frozenset[Expression], float] = {}
+        self.constants: dict[Expression, np.ndarray] = {}
+
+    @property
+    @abstractmethod
+    def populations(self) -> int:
+        """Pieces of work so far: populations, or generations."""
+
+    @property
+    @abstractmethod
+    def restarts(self) -> int:
+        """How often the chain has begun anew."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps so far: of MJMCMC, or features tried."""
+
+    @property
+    @abstractmethod
+    def evaluated(self) -> int:
+        """Models evaluated so far."""
+
+    @property
+    @abstractmethod
+    def bests(self) -> np.ndarray:
+        """The highest log posterior of each independent search of this chain."""
+
+    @property
+    def best(self) -> float:
+        """The highest log posterior of all."""
+        return float(self.arrays.archive.scalars["best"])
+
+    @abstractmethod
+    def compile(self) -> None:
+        """Compile, so that no clock counts it."""
+
+    @abstractmethod
+    def run_to(self, populations: int) -> None:
+        """Search until so many pieces of work in all."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The chain between two pieces of work."""
+
+    @abstractmethod
+    def restore(self, snapshot: Snapshot) -> None:
+        """Resume from where a chain of the same problem was when the snapshot was taken."""
+
+    def best_model(self) -> list[Expression]:
+        """The best model so far."""
+        archive = self.arrays.archive
+        values = archive.log_posterior[: int(archive.scalars["kept"])]
+        known = max(self.collected, key=lambda model: self.collected[model], default=frozenset())
+        if not len(values) or self.collected.get(known, -np.inf) > values.max():
+            return sorted(known)
+        m = int(np.argmax(values))
+        return [self.feature(int(f)) for f in archive.features[m, : archive.size[m]]]
+
+    def collect(self) -> None:
+        """Add the leading models of the archive, and the constants inside their features, to what was collected."""
+        archive = self.arrays.archive
+        values = archive.log_posterior[: int(archive.scalars["kept"])]
+        for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
+            if values[m] < values.max() - SPAN:
+                break
+            numbers = [int(f) for f in archive.features[m, : archive.size[m]]]
+            self.collected[frozenset(self.feature(f) for f in numbers)] = float(values[m])
+            if self.language.fits_constants:
+                for f in numbers:
+                    self.collect_constants(f, self.constants)
+
+    def renew_table(self) -> None:
+        """Collect what was found, and begin with an empty table."""
+        self.collect()
+        self.forget_features()
+        self.arrays.archive.scalars["kept"] = 0
+        self.arrays.archive.slots[:] = 0
+
+    def shared_arrays(self) -> Snapshot:
+        """What every search has, for a snapshot; the store and the model are made anew by the next piece of work."""
+        arrays = self.arrays
+        return (
+            under("table", stored.table_arrays(arrays.table))
+            | under("archive", stored.archive_arrays(arrays.archive))
+            | under("work", work_arrays(arrays.chain.work))
+            | under("collected", stored.collected_arrays(self.collected))
+            | under("constants", stored.constant_arrays(self.constants))
+            | {"features": arrays.population.feature.copy()}
+            | {"tried": arrays.chain.record.tried.copy(), "rng": arrays.chain.rng.copy()}
+        )
+
+    def fill_shared(self, reader: Reader) -> None:
+        """Take it over from a snapshot."""
+        arrays = self.arrays
+        stored.fill_table(reader.under("table"), self.language, arrays.space, arrays.table, 0, 0)
+        self._memo = {}
+        self.forget_columns()
+        self.restore_places(reader, "features", 0)
+        stored.fill_archive(reader.under("archive"), arrays.archive, int(arrays.table.scalars["count"]))
+        fill_work(reader.under("work"), arrays.chain.work, len(arrays.population.feature))
+        self.collected = stored.read_collected(reader.under("collected"), self.language)
+        self.constants = stored.read_constants(reader.under("constants"), self.language)
+        reader.into("tried", arrays.chain.record.tried)
+        fill_stream(reader, arrays.chain.rng)
+
+
+class GeneticChain(SearchChain):
     """A chain of populations.
 
     Parameters
@@ -54,7 +171,7 @@ class GeneticChain(Workspace):
         *,
         steps: int,
         patience: int,
-        archive: int = 20_000,
+        archive: int = ARCHIVE,
         memory: int = COLUMN_BYTES,
         distinct: int = 1 << 16,
     ) -> None:
@@ -73,13 +190,31 @@ class GeneticChain(Workspace):
             genetic=new_genetic(s, operators, steps, patience, KEEP_AT, KEEP_LOW),
             moves=uniform_moves(s, KERNEL_WEIGHTS),
         )
-        self.collected: dict[frozenset[Expression], float] = {}
-        self.constants: dict[Expression, np.ndarray] = {}
 
     @property
     def populations(self) -> int:
         """Populations so far."""
         return int(self.arrays.genetic.scalars["populations"])
+
+    @property
+    def restarts(self) -> int:
+        """How often the chain has begun anew."""
+        return int(self.arrays.genetic.scalars["restarts"])
+
+    @property
+    def steps(self) -> int:
+        """Steps of MJMCMC so far."""
+        return self.populations * self.arrays.genetic.steps
+
+    @property
+    def evaluated(self) -> int:
+        """Models evaluated so far."""
+        return int(self.arrays.archive.scalars["evaluated"])
+
+    @property
+    def bests(self) -> np.ndarray:
+        """The chain is one search, however often it has begun anew."""
+        return np.array([self.best])
 
     def compile(self) -> None:
         """Compile, so that no clock counts it."""
@@ -91,67 +226,20 @@ class GeneticChain(Workspace):
             _, reason = self.work(EVOLVE, steps=left)
             if reason == TABLE_FULL:
                 # The population starts again.
-                self.collect()
-                self.forget_features()
-                self.arrays.archive.scalars["kept"] = 0
-                self.arrays.archive.slots[:] = 0
+                self.renew_table()
                 self.arrays.genetic.scalars["started"] = 0
 
-    def best_model(self) -> list[Expression]:
-        """The best model of the archive."""
-        archive = self.arrays.archive
-        kept = int(archive.scalars["kept"])
-        if not kept:
-            return []
-        m = int(np.argmax(archive.log_posterior[:kept]))
-        return [self.feature(int(f)) for f in archive.features[m, : archive.size[m]]]
-
-    def collect(self) -> None:
-        """Add the leading models of the archive, and the constants inside their features, to what was collected."""
-        archive = self.arrays.archive
-        values = archive.log_posterior[: int(archive.scalars["kept"])]
-        for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
-            if values[m] < values.max() - SPAN:
-                break
-            numbers = [int(f) for f in archive.features[m, : archive.size[m]]]
-            self.collected[frozenset(self.feature(f) for f in numbers)] = float(values[m])
-            if self.language.fits_constants:
-                for f in numbers:
-                    self.collect_constants(f, self.constants)
-
     def snapshot(self) -> Snapshot:
-        """The chain between two populations.
-
-        The next population begins with an empty store and a model set anew, so the last one's are left out.
-        """
-        arrays = self.arrays
-        return (
-            under("table", stored.table_arrays(arrays.table))
-            | under("genetic", flatten(arrays.genetic))
-            | under("archive", stored.archive_arrays(arrays.archive))
-            | under("work", work_arrays(arrays.chain.work))
-            | under("collected", stored.collected_arrays(self.collected))
-            | under("constants", stored.constant_arrays(self.constants))
-            | {"features": arrays.population.feature.copy()}
-            | {"tried": arrays.chain.record.tried.copy(), "rng": arrays.chain.rng.copy()}
-        )
+        """The chain between two populations."""
+        return self.shared_arrays() | under("genetic", flatten(self.arrays.genetic))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Resume from where a chain of the same problem was when the snapshot was taken."""
         reader, arrays = Reader(snapshot), self.arrays
-        stored.fill_table(reader.under("table"), self.language, arrays.space, arrays.table, 0, 0)
-        self._memo = {}
-        self.forget_columns()
-        self.restore_places(reader, "features", 0)
+        self.fill_shared(reader)
         genetic = reader.under("genetic")
         genetic.fill(arrays.genetic)
         genetic.need((arrays.genetic.best_model <= 1).all(), "best_model")
         settings = {name: genetic.number(name) for name in ("keep_at", "keep_low")}
         settings |= {name: genetic.whole(name, 0, 1 << 62) for name in ("patience", "steps")}
         genetic.need(settings.items() <= arrays.genetic._asdict().items(), "steps")
-        stored.fill_archive(reader.under("archive"), arrays.archive, int(arrays.table.scalars["count"]))
-        fill_work(reader.under("work"), arrays.chain.work, len(arrays.population.feature))
-        self.collected = stored.read_collected(reader.under("collected"), self.language)
-        self.constants = stored.read_constants(reader.under("constants"), self.language)
-        reader.into("tried", arrays.chain.record.tried)
-        fill_stream(reader, arrays.chain.rng)

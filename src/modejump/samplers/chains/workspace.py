@@ -17,6 +17,7 @@ from modejump.kernels.moves import JUMP_GREEDY, MAX_FLIPS, Moves
 from modejump.kernels.populations.archive import new_archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores
+from modejump.kernels.populations.evolve import new_evolution
 from modejump.kernels.populations.feature_chain import RESTORE_PLACES, FeatureChain, work
 from modejump.kernels.populations.fresh_features import FreshFeatures
 from modejump.kernels.populations.genetic import Genetic
@@ -105,6 +106,7 @@ class Workspace:
             population=population,
             archive=new_archive(capacity, problem.size, seen, span),
             genetic=new_genetic(places, len(space.cumulative)),
+            evolution=new_evolution(places, 0, 0, 0, 0),
             fresh=_no_fresh(places),
             between=_no_moves(places),
             scores=EditScores(

@@ -1,4 +1,8 @@
-"""The search among features: chains of populations, each run to its end before the next one of its worker begins."""
+"""The search among features: independent chains, each run to its end before the next one of its worker begins.
+
+Some chains evolve single features beside a model, others are chains of populations (GMJMCMC). Neither is always better:
+the first find features of many parts, the second models of many terms.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,16 @@ from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
+from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.feature_snapshots import collected_arrays, constant_arrays, read_collected, read_constants
-from modejump.samplers.chains.genetic_chain import GeneticChain
+from modejump.samplers.chains.genetic_chain import GeneticChain, SearchChain
 from modejump.samplers.schedule import brief
 from modejump.samplers.warmup.library import Collected
 
 STEPS = 300
+# Chains that evolve features, before the others, and their share of the search.
+EVOLUTIONS = 4
+EVOLUTION_SHARE = 0.6
 PATIENCE = 30
 # Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
@@ -39,22 +47,27 @@ class Finished:
     restarts: int
     steps: int
     evaluated: int
-    best: float
+    # The highest log posterior of each of its searches.
+    bests: np.ndarray
 
     @classmethod
-    def of(cls, chain: GeneticChain) -> Finished:
+    def of(cls, chain: SearchChain) -> Finished:
         """What a chain at its end leaves behind."""
         chain.collect()
-        genetic, archive = chain.arrays.genetic, chain.arrays.archive.scalars
         return cls(
             chain.collected,
             chain.constants,
             chain.populations,
-            int(genetic.scalars["restarts"]),
-            chain.populations * genetic.steps,
-            int(archive["evaluated"]),
-            float(archive["best"]),
+            chain.restarts,
+            chain.steps,
+            chain.evaluated,
+            chain.bests,
         )
+
+    @property
+    def best(self) -> float:
+        """The highest log posterior of all."""
+        return float(self.bests.max())
 
     def counts(self) -> np.ndarray:
         """The numbers of a chain that is at its end."""
@@ -65,7 +78,7 @@ class Finished:
         return (
             under("collected", collected_arrays(self.collected))
             | under("constants", constant_arrays(self.constants))
-            | {"counts": self.counts(), "best": np.array(self.best)}
+            | {"counts": self.counts(), "bests": self.bests}
         )
 
     @classmethod
@@ -75,19 +88,19 @@ class Finished:
         collected = read_collected(reader.under("collected"), problem.language)
         constants = read_constants(reader.under("constants"), problem.language)
         counts = reader.array("counts", np.int64, (4,), (0, 1 << 62))
-        return cls.from_counts(counts, reader.number("best"), collected, constants)
+        return cls.from_counts(counts, reader.array("bests", np.float64, (None,)), collected, constants)
 
     @classmethod
     def from_counts(
         cls,
         counts: np.ndarray,
-        best: float,
+        bests: np.ndarray,
         collected: Collected | None = None,
         constants: dict[Expression, np.ndarray] | None = None,
     ) -> Finished:
         """A chain at its end by its numbers, and its models where somebody still asks for them."""
         populations, restarts, steps, evaluated = counts.tolist()
-        return cls(collected or {}, constants or {}, populations, restarts, steps, evaluated, best)
+        return cls(collected or {}, constants or {}, populations, restarts, steps, evaluated, bests)
 
 
 def in_words(model: Iterable[Expression]) -> str:
@@ -98,14 +111,15 @@ def in_words(model: Iterable[Expression]) -> str:
 def compile_search(problem: FeatureProblem) -> None:
     """Compile, so that no clock counts it."""
     GeneticChain(problem, np.random.SeedSequence(0), steps=STEPS, patience=PATIENCE).compile()
+    EvolutionChain(problem, np.random.SeedSequence(0), memory=1 << 16).compile()
 
 
-def rounds(chain: GeneticChain, populations: int, share: float | None, began: float) -> Iterator[int]:
+def rounds(chain: SearchChain, populations: int, share: float | None, began: float) -> Iterator[int]:
     """Run a chain to its end; the number of its populations after each round.
 
     Parameters
     ----------
-    chain : GeneticChain
+    chain : SearchChain
         The chain.
     populations : int
         Populations that it makes, where it has no share of a time.
@@ -130,9 +144,16 @@ def rounds(chain: GeneticChain, populations: int, share: float | None, began: fl
 
 def chain_at(
     problem: FeatureProblem, seed: np.random.SeedSequence, options: Mapping[str, int], snapshot: Snapshot | None
-) -> tuple[GeneticChain, float]:
-    """A chain at its beginning or where a snapshot was taken, and the seconds that it has spent."""
-    chain = GeneticChain(problem, seed, patience=PATIENCE, **options)
+) -> tuple[SearchChain, float]:
+    """A chain at its beginning or where a snapshot was taken, and the seconds that it has spent.
+
+    One of populations where the options say how many steps each has, otherwise one that evolves features.
+    """
+    chain = (
+        GeneticChain(problem, seed, patience=PATIENCE, **options)
+        if "steps" in options
+        else EvolutionChain(problem, seed, **options)
+    )
     if snapshot is None:
         return chain, 0.0
     chain.restore(part_of(snapshot, "chain"))
@@ -184,7 +205,7 @@ def search_piece(
         if spent - before >= seconds:
             ended = False
             break
-    best, words = float(chain.arrays.archive.scalars["best"]), in_words(chain.best_model())
+    best, words = chain.best, in_words(chain.best_model())
     done = chain.populations
     if ended:
         return Back({}, Finished.of(chain).snapshot(), done, spent, best, words)
@@ -192,7 +213,7 @@ def search_piece(
 
 
 class Search:
-    """One chain of populations for each seed.
+    """One chain for each seed.
 
     The chains are independent, so a state to continue from is made of what each of them had at some moment: what the
     finished ones left, and snapshots of those that run.
@@ -205,6 +226,8 @@ class Search:
         One stream for each chain.
     populations : int
         Populations of each chain, where no ``seconds`` are given for all chains together.
+    evolutions : int
+        How many of the chains evolve features, the first ones; the others are chains of populations.
     seconds : float, optional
         Wall time.
     memory : int
@@ -227,13 +250,14 @@ class Search:
         memory: int,
         context: Context,
         steps: int = STEPS,
+        evolutions: int = 0,
         state: Mapping[str, Any] | None = None,
     ) -> None:
         chains = len(seeds)
-        self.problem, self.seeds, self.populations, self.steps = problem, seeds, populations, steps
+        self.problem, self.seeds, self.steps, self.evolutions = problem, seeds, steps, evolutions
         self.executor, self.workers = context.executor, min(context.executor.workers, chains)
         self.memory = memory // self.workers
-        self.share = None if seconds is None else seconds * self.workers / chains
+        self.populations, self.seconds = populations, seconds
         self.progress, self.checkpoint, self.state = context.progress, context.checkpoint, dict(state or {})
         self.finished: dict[int, Finished] = {}
         # Chains that were under way when the state was kept, and for how many seconds.
@@ -274,7 +298,7 @@ class Search:
             if self._stopped:
                 return
             self._active[index] = 0.0
-        for done in rounds(chain, self.populations, self.share, began):
+        for done in rounds(chain, *self._end(index), began):
             if self._between_rounds(index, chain, done, began):
                 break
         outcome = Finished.of(chain)
@@ -286,18 +310,37 @@ class Search:
             if not self._stopped:
                 self._report()
 
-    def _chain(self, index: int) -> tuple[GeneticChain, float]:
+    def _chain(self, index: int) -> tuple[SearchChain, float]:
         """A chain where it was, and the seconds that it has spent."""
-        options = {"steps": self.steps, "memory": self.memory}
-        return chain_at(self.problem, self.seeds[index], options, self.waiting.get(index))
+        return chain_at(self.problem, self.seeds[index], self._options(index), self.waiting.get(index))
+
+    def _options(self, index: int) -> dict[str, int]:
+        """What chain this is, see `chain_at`."""
+        steps = {} if index < self.evolutions else {"steps": self.steps}
+        return {"memory": self.memory, **steps}
+
+    def _end(self, index: int) -> tuple[int, float | None]:
+        """Where the end of a chain is: its populations, or seconds."""
+        first, chains = self.evolutions, len(self.seeds)
+        part = EVOLUTION_SHARE if first else 0.0
+        alike, part = (first, part) if index < first else (chains - first, 1.0 - part)
+        if self.seconds is not None:
+            return self.populations, min(self.seconds * part * self.workers / alike, self.seconds)
+        return self.populations, None
+
+    def _done(self, index: int, populations: int, spent: float) -> float:
+        """Share of a chain's work that is done."""
+        most, share = self._end(index)
+        return min(populations / most if share is None else spent / share, 1.0)
 
     def _run_far(self, left: list[int]) -> None:
         """The same by workers elsewhere: pieces of all chains that are not at their end, until all are."""
-        options = {"steps": self.steps, "memory": self.memory}
         try:
             while left := [index for index in left if index not in self.finished]:
-                end = (self.populations, self.share, self.executor.pace.seconds)
-                pieces = [(self.seeds[index], options, self.waiting.get(index), *end) for index in left]
+                pieces = [
+                    (self.seeds[i], self._options(i), self.waiting.get(i), *self._end(i), self.executor.pace.seconds)
+                    for i in left
+                ]
                 for i, back in self.executor.run(search_piece, pieces):
                     self._take(left[i], back)
                 if self.waiting and self.checkpoint.due():
@@ -314,24 +357,23 @@ class Search:
             self._best = (back.best, back.words)
         if back.finished is None:
             self.waiting[index] = back.snapshot
-            share = back.populations / self.populations if self.share is None else back.spent / self.share
-            self._active[index] = min(share, 1.0)
+            self._active[index] = self._done(index, back.populations, back.spent)
         else:
             self.finished[index] = Finished.from_snapshot(back.finished, self.problem)
             self.waiting.pop(index, None)
             self._active.pop(index, None)
         self._report()
 
-    def _between_rounds(self, index: int, chain: GeneticChain, done: int, began: float) -> bool:
+    def _between_rounds(self, index: int, chain: SearchChain, done: int, began: float) -> bool:
         """Progress, and a snapshot of this chain where it is time for one; whether it has to stop."""
         spent = time.perf_counter() - began
-        if chain.arrays.archive.scalars["best"] > self._best[0]:
-            self._best = (float(chain.arrays.archive.scalars["best"]), in_words(chain.best_model()))
+        if chain.best > self._best[0]:
+            self._best = (chain.best, in_words(chain.best_model()))
         with self._lock:
             if self._stopped:
                 return True
             self._made[index] = done
-            self._active[index] = done / self.populations if self.share is None else min(spent / self.share, 1.0)
+            self._active[index] = self._done(index, done, spent)
             if time.perf_counter() - self._told > _REPORT_EVERY and self._active[index] < 1.0:
                 self._report()
             if index in self._posted or not self.checkpoint.due():

@@ -1,0 +1,437 @@
+"""The evolution of single features beside a model, compiled: independent searches for the best model.
+
+A search has a model, empty at first, and looks for the one feature that makes it best: beside the model, or in the
+place of one of its members. It keeps the best features met, a few of each complexity, so that simple ones do not
+crowd out those that become good only by one more step; edits and operators make new ones of them. Once nothing better
+comes for a while the best one joins the model, and the next place has its turn. A search ends where no place finds
+anything better, and another begins from nothing.
+
+The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
+to them. So at first complexity costs more than the prior says, how much is drawn for each search; where nothing is
+better under that cost, the search continues without it.
+
+Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`. The last place of
+its population is for the feature that is tried.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from modejump.core.compilation import kernel
+from modejump.core.handles import scalars_of
+from modejump.core.random import below, draw_cumulative, uniform
+from modejump.features.distribution import draw_edit, next_edit
+from modejump.features.language import draw_feature, make_feature
+from modejump.features.pool import remember
+from modejump.features.table import COVARIATE, covariate, within_limits
+from modejump.kernels.evaluate import NEG_INF
+from modejump.kernels.neighbour import neighbour, set_model
+from modejump.kernels.populations.archive import keep
+from modejump.kernels.populations.edit_scores import place_beside
+from modejump.kernels.populations.genetic import DONE, TABLE_FULL, clear_record
+from modejump.kernels.populations.population import vacate
+from modejump.kernels.state import clear_model
+from modejump.kernels.store import first_slot
+
+# Shares of what is tried: features drawn at random, and what operators make of several; edits otherwise.
+DRAWN = 0.08
+MADE = 0.22
+# One more edit in a row.
+ONE_MORE = 0.35
+# Parents that are compared, and the share of them that are members of the model or covariates.
+TOURNAMENT = 3
+MEMBER = 0.1
+LEAF = 0.05
+# Features tried at the beginning of a search, and drawn at random for each place.
+CENSUS = 2000
+FIRST_DRAWS = 50
+# The cost of complexity at first, per unit and observation: from and to, evenly on a log scale, in all searches but for
+# a share without any.
+LEAST_COST, MOST_COST = 3e-3, 0.3
+NO_COST = 0.35
+# Children and parts of features that a generation may make besides them.
+SPARE = 8192
+# Two features have one column where their fits differ by less than this share.
+SAME_FIT = 1e-9
+# Gain in log posterior for which a model is left: edits of the best models find the rest.
+BETTER = 0.01
+# Searches whose best models are noted.
+MOST_RUNS = 4096
+
+
+class Evolution(NamedTuple):
+    """Settings and progress of searches, one after another."""
+
+    feature: np.ndarray  # int64 (C + 1, W): the best features by complexity, -1 where there is none
+    value: np.ndarray  # float64 (C + 1, W): log posterior of the model with each
+    fit: np.ndarray  # float64 (C + 1, W): the same without the feature's own prior weight
+    seen: np.ndarray  # uint64 (slots,): keys of what was tried beside the rest of the model, 0 where free
+    member: np.ndarray  # uint8 (S,): the model
+    run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
+    # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
+    # added; stalled: generations without anything better; idle: places in a row that found nothing better; cost: of
+    # a unit of complexity; started: whether there is a search; begun: whether its place has begun; best:
+    # log posterior of the model; top: of the model with the best feature at this place, less its cost; known: keys in
+    # ``seen``
+    scalars: np.ndarray
+    tries: int  # features tried in a generation
+    patience: int  # generations without anything better before a place gives way
+
+
+def new_evolution(places: int, complexity: int, width: int, tries: int, patience: int) -> Evolution:
+    """Searches that have not begun; for models of one feature less than there are places."""
+    niches = (complexity + 1, width)
+    return Evolution(
+        feature=np.full(niches, -1, np.int64),
+        value=np.full(niches, NEG_INF),
+        fit=np.full(niches, NEG_INF),
+        seen=np.zeros(1 << (17 if width else 0), np.uint64),
+        member=np.zeros(places, np.uint8),
+        run_best=np.zeros(MOST_RUNS if width else 0),
+        scalars=scalars_of(
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, cost=0.0, started=0, begun=0,
+            best=NEG_INF, top=NEG_INF, known=0,
+        ),
+        tries=tries,
+        patience=patience,
+    )  # fmt: skip
+
+
+@kernel
+def _is_new(evo, key):
+    """Whether a feature was not tried yet beside the rest of the model; notes it."""
+    seen = evo.seen
+    if 4 * evo.known > 3 * len(seen):
+        for i in range(len(seen)):
+            seen[i] = 0
+        evo.known = 0
+    mark = key if key != 0 else np.uint64(1)
+    at = first_slot(mark, len(seen))
+    while seen[at] != 0:
+        if seen[at] == mark:
+            return False
+        at = (at + np.uint64(1)) & np.uint64(len(seen) - 1)
+    seen[at] = mark
+    evo.known += 1
+    return True
+
+
+@kernel
+def _forget_pool(evo):
+    feature, value, fit = evo.feature, evo.value, evo.fit
+    for c in range(feature.shape[0]):
+        for i in range(feature.shape[1]):
+            feature[c, i] = -1
+            value[c, i] = fit[c, i] = NEG_INF
+    for i in range(len(evo.seen)):
+        evo.seen[i] = 0
+    evo.known = 0
+
+
+@kernel
+def _note(evo, complexity, f, value, fit):
+    """Give a feature its place among those of its complexity, where it is good enough and has a column of its own."""
+    features, values, fits = evo.feature, evo.value, evo.fit
+    width = features.shape[1]
+    for c in range(features.shape[0]):
+        for i in range(width):
+            if features[c, i] >= 0 and abs(fits[c, i] - fit) <= SAME_FIT * (1.0 + abs(fit)):
+                if c <= complexity:
+                    return
+                features[c, i] = -1
+                values[c, i] = fits[c, i] = NEG_INF
+    worst = 0
+    for i in range(1, width):
+        if values[complexity, i] < values[complexity, worst]:
+            worst = i
+    if value > values[complexity, worst]:
+        features[complexity, worst] = f
+        values[complexity, worst] = value
+        fits[complexity, worst] = fit
+
+
+@kernel
+def _try(fc, f):
+    """Evaluate the model with a feature in addition, unless it was tried; it is noted where it is good."""
+    evo, ch, pop, table = fc.evolution, fc.chain, fc.population, fc.table
+    if f < 0 or not within_limits(fc.space, table, f):
+        return
+    if not _is_new(evo, table.key[f]):
+        return
+    last = len(pop.feature) - 1
+    evo.tried += 1
+    if not place_beside(fc, last, f):
+        return
+    if table.kind[f] != COVARIATE:
+        remember(fc.pool, f)
+    # Models known to fit perfectly are remembered by place, and the place has another feature now.
+    ch.work.perfect_count = ch.work.perfect_next = 0
+    ch.flips[0] = last
+    value, e = neighbour(fc.data, ch.state, ch.work, ch.store, ch.flips, np.int64(1))
+    if value == NEG_INF:
+        return
+    _note(evo, table.complexity[f], f, value, value - fc.data.prior.log_weight[last])
+    evo.top = max(evo.top, value - evo.cost * table.complexity[f])
+    if e >= 0 and value > fc.archive.bar:
+        pop.feature[last] = f
+        keep(fc.archive, ch.store.hash[e], value, ch.store.words, e, pop, np.int64(0))
+        pop.feature[last] = -1
+
+
+@kernel
+def _parent(fc):
+    """A feature to make others of: the best of a few, or a member of the model, or a covariate."""
+    evo, st, rng = fc.evolution, fc.chain.state, fc.chain.rng
+    u = uniform(rng)
+    if u < LEAF:
+        return covariate(fc.space, fc.table, below(rng, fc.space.n_columns))
+    if u < LEAF + MEMBER and st.size > 0:
+        return fc.population.feature[st.order[below(rng, st.size)]]
+    features, values = evo.feature, evo.value
+    best, top, met = np.int64(-1), NEG_INF, 0
+    for _ in range(32 * TOURNAMENT):
+        c, i = 1 + below(rng, features.shape[0] - 1), below(rng, features.shape[1])
+        if features[c, i] < 0:
+            continue
+        met += 1
+        if values[c, i] - evo.cost * c > top:
+            best, top = features[c, i], values[c, i] - evo.cost * c
+        if met == TOURNAMENT:
+            break
+    return best if best >= 0 else covariate(fc.space, fc.table, below(rng, fc.space.n_columns))
+
+
+@kernel
+def _proposal(fc):
+    """A feature to try, -1 where it is void."""
+    space, table, rng = fc.space, fc.table, fc.chain.rng
+    u = uniform(rng)
+    if u < DRAWN:
+        return draw_feature(space, table, rng)
+    if u < DRAWN + MADE:
+        count = np.int64(max(2, min(space.max_width, 4)))
+        for i in range(count):
+            parent = _parent(fc)
+            table.parents[i] = parent
+            if parent < 0:
+                return np.int64(-1)
+        return make_feature(space, table, draw_cumulative(rng, space.cumulative), count, rng)
+    f = _parent(fc)
+    more = True
+    while more and f >= 0:
+        g = np.int64(-1)
+        for _ in range(8):
+            if g < 0:
+                g = draw_edit(space, table, f, rng)
+        f = g
+        more = uniform(rng) < ONE_MORE
+    return f
+
+
+@kernel
+def _tight(fc):
+    """Whether the table of features has no room for another generation."""
+    table = fc.table
+    room = fc.evolution.tries + SPARE
+    return table.full or table.count + room > len(table.kind) or table.children + 4 * room > len(table.child)
+
+
+@kernel
+def _census(fc):
+    """Try all edits of the covariates, their edits, and so on, breadth first, up to a number."""
+    evo, space, table = fc.evolution, fc.space, fc.table
+    first = table.count
+    queue = np.empty(CENSUS, np.int64)
+    count = 0
+    for column in range(space.n_columns):
+        f = covariate(space, table, np.int64(column))
+        if f >= 0 and count < CENSUS:
+            _try(fc, f)
+            queue[count] = f
+            count += 1
+    done, until = 0, evo.tried + CENSUS
+    at = np.zeros(3, np.int64)
+    while done < count and evo.tried < until and table.count - first < SPARE // 2:
+        at[0] = at[1] = at[2] = 0
+        while evo.tried < until and table.count - first < SPARE // 2:
+            g = next_edit(space, table, queue[done], at)
+            if g == -2:
+                break
+            before = evo.tried
+            _try(fc, g)
+            if evo.tried > before and count < CENSUS:
+                queue[count] = g
+                count += 1
+        done += 1
+
+
+@kernel
+def _put_rest(fc):
+    """Put the state at the model without the member whose turn it is, with an empty store."""
+    evo, ch = fc.evolution, fc.chain
+    clear_record(ch)
+    # In the same order whatever came before, so that a search can be resumed.
+    clear_model(ch.state)
+    own, place = evo.member[evo.place], evo.place
+    evo.member[place] = 0
+    set_model(fc.data, ch.state, ch.work, ch.store, evo.member)
+    evo.member[place] = own
+
+
+@kernel
+def _begin_place(fc):
+    """Turn to a place: what is known beside the rest of the model, and some features at random."""
+    evo, ch, pool = fc.evolution, fc.chain, fc.pool
+    _forget_pool(evo)
+    evo.top, evo.stalled, evo.begun = NEG_INF, 0, 1
+    last = len(evo.member) - 1
+    place = evo.place
+    _put_rest(fc)
+    if place == last:
+        evo.best = ch.state.log_posterior
+    for column in range(fc.space.n_columns):
+        _try(fc, covariate(fc.space, fc.table, np.int64(column)))
+    if place < last:
+        _try(fc, fc.population.feature[place])
+    owner = pool.owner
+    for s in range(len(owner)):
+        if owner[s] >= 0:
+            _try(fc, owner[s])
+            if ch.store.count + FIRST_DRAWS + 2 > len(ch.store.log_posterior):
+                _put_rest(fc)
+    for _ in range(FIRST_DRAWS):
+        _try(fc, draw_feature(fc.space, fc.table, ch.rng))
+
+
+@kernel
+def _begin_search(fc):
+    """A model without members, and a cost of complexity."""
+    evo, rng = fc.evolution, fc.chain.rng
+    for place in range(len(evo.member)):
+        vacate(fc, np.int64(place))
+        evo.member[place] = 0
+    owner, slot = fc.pool.owner, fc.pool.slot
+    for s in range(len(owner)):
+        if owner[s] >= 0:
+            slot[owner[s]] = 0
+            owner[s] = -1
+    evo.cost = 0.0
+    if uniform(rng) >= NO_COST:
+        evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
+    evo.started = 1
+    evo.idle = 0
+    evo.best = NEG_INF
+    evo.place = len(evo.member) - 1
+    _begin_place(fc)
+    _put_rest(fc)
+    _census(fc)
+
+
+@kernel
+def _best_of_pool(evo):
+    """The best feature at its cost, and the log posterior of the model with it, less the cost."""
+    best, top = np.int64(-1), NEG_INF
+    features, values = evo.feature, evo.value
+    for c in range(features.shape[0]):
+        for i in range(features.shape[1]):
+            if features[c, i] >= 0 and values[c, i] - evo.cost * c > top:
+                best, top = features[c, i], values[c, i] - evo.cost * c
+    return best, top
+
+
+@kernel
+def _free_place(evo):
+    """A place without a member; -1 where the model is as large as it may be."""
+    for place in range(len(evo.member) - 1):
+        if not evo.member[place]:
+            return np.int64(place)
+    return np.int64(-1)
+
+
+@kernel
+def _settle(fc):
+    """Give the place its best feature, or leave it empty, where that makes the model better; whether it does."""
+    evo, features, complexity = fc.evolution, fc.population.feature, fc.table.complexity
+    best, value = _best_of_pool(evo)
+    last, place = len(evo.member) - 1, evo.place
+    rest = now = fc.chain.state.log_posterior
+    if place < last:
+        now = evo.best - evo.cost * complexity[features[place]]
+    if best >= 0 and value > max(rest, now) + BETTER:
+        place = _free_place(evo) if place == last else place
+        if place < 0 or not place_beside(fc, place, best):
+            return False
+        features[place] = best
+        evo.member[place] = 1
+        evo.best = value + evo.cost * complexity[best]
+        return True
+    if place < last and rest > now + BETTER:
+        evo.member[place] = 0
+        vacate(fc, np.int64(place))
+        evo.best = rest
+        return True
+    return False
+
+
+@kernel
+def _next_place(fc):
+    """Whose turn it is next: the next member's, or that of a further one; False where none has found anything."""
+    evo, last = fc.evolution, len(fc.evolution.member) - 1
+    size = 0
+    for place in range(last):
+        size += evo.member[place]
+    if evo.idle > size:
+        return False
+    place = evo.place
+    for _ in range(last + 1):
+        place = (place + 1) % (last + 1)
+        if place == last or evo.member[place]:
+            break
+    evo.place = place
+    return True
+
+
+@kernel
+def _turn(fc):
+    """End the turn of a place; then the next one, or another search."""
+    evo = fc.evolution
+    evo.idle = 0 if _settle(fc) else evo.idle + 1
+    evo.begun = 0
+    if _next_place(fc):
+        return
+    if evo.cost > 0.0:
+        evo.cost = 0.0
+        evo.idle = 0
+    else:
+        evo.run_best[evo.runs % len(evo.run_best)] = evo.best
+        evo.runs += 1
+        evo.started = 0
+
+
+@kernel
+def evolve_features(fc):
+    """So many generations as ``steps`` says; stops early where the table of features has to be renewed first."""
+    evo = fc.evolution
+    for done in range(fc.steps):
+        fc.done = done
+        if _tight(fc):
+            fc.reason = TABLE_FULL
+            return
+        if not evo.started:
+            _begin_search(fc)
+        elif not evo.begun:
+            _begin_place(fc)
+        else:
+            top = evo.top
+            _put_rest(fc)
+            for _ in range(evo.tries):
+                _try(fc, _proposal(fc))
+            evo.stalled = 0 if evo.top > top + BETTER else evo.stalled + 1
+            if evo.stalled >= evo.patience:
+                _turn(fc)
+        evo.generations += 1
+    fc.done = fc.steps
+    fc.reason = DONE

@@ -1,0 +1,147 @@
+"""One chain of independent searches by the evolution of features, from the outside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from modejump.core.random import new_stream
+from modejump.features.expression import Expression
+from modejump.kernels.populations.archive import NEGLIGIBLE
+from modejump.kernels.populations.evolve import CENSUS, FIRST_DRAWS, new_evolution
+from modejump.kernels.populations.feature_chain import EVOLVE_FEATURES, REMEMBER, RESTORE_PLACES
+from modejump.kernels.populations.genetic import TABLE_FULL
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
+from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain
+
+# Features kept of each complexity; tried in a generation; generations without anything better before the next place.
+WIDTH = 8
+TRIES = 256
+PATIENCE = 6
+# Columns that a chain keeps to try them beside other models.
+MOST_COLUMNS = 8192
+
+
+class EvolutionChain(SearchChain):
+    """Searches one after another, none of which knows of the others.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    seed : SeedSequence
+        The chain's own stream.
+    tries : int
+        Features tried in a generation.
+    memory : int
+        Bytes for the columns that are kept.
+    """
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        seed: np.random.SeedSequence,
+        *,
+        tries: int = TRIES,
+        memory: int = COLUMN_BYTES,
+    ) -> None:
+        columns, n = problem.x.shape
+        super().__init__(
+            problem,
+            problem.size + 1,
+            features=FEATURES,
+            columns=int(min(max(memory // (8 * n), 64), MOST_COLUMNS)),
+            models=CENSUS + FIRST_DRAWS + tries + 2 * columns + 64,
+            archive=(ARCHIVE, 1 << 16, NEGLIGIBLE),
+            stream=new_stream(seed),
+        )
+        complexity = int(self.arrays.space.max_complexity)
+        self.replace(evolution=new_evolution(problem.size + 1, complexity, WIDTH, tries, PATIENCE))
+
+    @property
+    def populations(self) -> int:
+        """Generations so far."""
+        return int(self.arrays.evolution.scalars["generations"])
+
+    @property
+    def restarts(self) -> int:
+        """Searches that ended."""
+        return int(self.arrays.evolution.scalars["runs"])
+
+    @property
+    def steps(self) -> int:
+        """Features tried."""
+        return int(self.arrays.evolution.scalars["tried"])
+
+    @property
+    def evaluated(self) -> int:
+        """Models evaluated."""
+        return self.steps
+
+    @property
+    def bests(self) -> np.ndarray:
+        """Log posterior of the best model of each search that ended, or of the first where none did."""
+        evolution = self.arrays.evolution
+        ended = evolution.run_best[: min(self.restarts, len(evolution.run_best))]
+        return ended.copy() if len(ended) else np.array([float(evolution.scalars["best"])])
+
+    def compile(self) -> None:
+        """Compile, so that no clock counts it."""
+        self.work(EVOLVE_FEATURES, steps=0)
+
+    def run_to(self, populations: int) -> None:
+        """Search until so many generations in all; the table of features is renewed where it is full."""
+        while (left := populations - self.populations) > 0:
+            _, reason = self.work(EVOLVE_FEATURES, steps=left)
+            if reason == TABLE_FULL:
+                self._keep_best_features()
+
+    def _keep_best_features(self) -> None:
+        """Keep the model and the best features in a new table; columns of others are forgotten."""
+        evolution, population = self.arrays.evolution, self.arrays.population
+        members = population.feature.copy()
+        pool = evolution.feature.copy()
+        kept: dict[int, Expression] = {int(f): self.feature(int(f)) for f in [*members, *pool.ravel()] if f >= 0}
+        self.renew_table()
+        numbers = dict(zip(kept, self.numbers(list(kept.values())).tolist(), strict=True))
+        moved = np.array([numbers.get(int(f), -1) for f in members], np.int64)
+        self.work(RESTORE_PLACES, moved, values=np.ones(len(moved)), limit=0)
+        evolution.feature[...] = np.array([numbers.get(int(f), -1) for f in pool.ravel()]).reshape(pool.shape)
+        self.work(REMEMBER, evolution.feature[evolution.feature >= 0])
+
+    def snapshot(self) -> Snapshot:
+        """The chain between two generations."""
+        arrays = self.arrays
+        seen = np.flatnonzero(arrays.evolution.seen)
+        evolution = flatten(arrays.evolution._replace(seen=arrays.evolution.seen[seen]))
+        return self.shared_arrays() | (
+            under("evolution", evolution | {"seen_at": seen})
+            | {"owner": arrays.pool.owner.copy(), "next": np.array(arrays.pool.scalars["next"])}
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Resume from where a chain of the same problem was when the snapshot was taken."""
+        reader, arrays = Reader(snapshot), self.arrays
+        self.fill_shared(reader)
+        count = int(arrays.table.scalars["count"])
+        part, evolution = reader.under("evolution"), arrays.evolution
+        at = part.array("seen_at", np.int64, (None,), (0, len(evolution.seen)))
+        part.need(len(np.unique(at)) == len(at) < len(evolution.seen), "seen_at")
+        evolution.seen[:] = 0
+        evolution.seen[at] = part.array("seen", np.uint64, at.shape)
+        shape = evolution.feature.shape
+        evolution.feature[...] = part.array("feature", np.int64, shape, (-1, count))
+        for name in ("value", "fit", "run_best"):
+            getattr(evolution, name)[...] = part.array(name, np.float64, getattr(evolution, name).shape)
+        evolution.member[:] = part.array("member", np.uint8, evolution.member.shape, (0, 2))
+        evolution.scalars[...] = part.scalars(evolution.scalars)
+        place = int(evolution.scalars["place"])
+        part.need(0 <= place < len(evolution.member), "place")
+        part.need(
+            (arrays.population.feature[:-1] >= 0).tolist() == evolution.member[:-1].astype(bool).tolist(), "member"
+        )
+        owner = reader.array("owner", np.int64, arrays.pool.owner.shape, (-1, count))
+        for s in np.flatnonzero(owner >= 0).tolist():
+            arrays.pool.scalars["next"] = s
+            self.work(REMEMBER, owner[s : s + 1])
+        arrays.pool.scalars["next"] = reader.whole("next", 0, len(owner))
