@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
@@ -27,3 +28,38 @@ POWERS: Final[dict[str, Fraction]] = {
 }
 # Functions that have a name of their own in laws.
 SAME: Final[dict[str, str]] = {"p0": "log"}
+# What a law search has where the user chooses nothing.
+LAW_TRANSFORMS: Final = ("inv", "sqrt", "cbrt", "square", "cube", "exp", "log", "sin", "cos")
+_WHOLE: Final = tuple(map(Fraction, (1, 2, 3, 4)))
+_ROOTS: Final = {Fraction(1, 2): (Fraction(1, 2), Fraction(3, 2)), Fraction(1, 3): (Fraction(1, 3), Fraction(2, 3))}
+
+
+def exponents_and_functions(transforms: Iterable[str]) -> tuple[tuple[Fraction, ...], tuple[str, ...]]:
+    """The exponents, in order, and the functions that the names of transforms give a space of laws.
+
+    The exponents 1 to 4 are always there. A square root adds 1/2 and 3/2, a cube root 1/3 and 2/3, any other power its
+    own exponent; a reciprocal adds the negatives of all that there are.
+
+    Parameters
+    ----------
+    transforms : iterable of str
+        Names of the registry; all that are no powers are functions.
+
+    Examples
+    --------
+    >>> exponents, functions = exponents_and_functions(["sqrt", "exp", "p0"])
+    >>> [str(e) for e in exponents], functions
+    (['1/2', '1', '3/2', '2', '3', '4'], ('exp', 'log'))
+    """
+    exponents, functions = set(_WHOLE), {}
+    reciprocal = False
+    for name in transforms:
+        if name not in POWERS:
+            functions[SAME.get(name, name)] = None
+        elif POWERS[name] == -1:
+            reciprocal = True
+        else:
+            exponents.update(_ROOTS.get(POWERS[name], (POWERS[name],)))
+    if reciprocal:
+        exponents |= {-e for e in exponents}
+    return tuple(sorted(exponents)), tuple(functions)

@@ -56,7 +56,7 @@ class Nonlinear(Language):
     operators = OPERATORS
 
     def __init__(self, names: Sequence[str], transforms: Sequence[Transform], limits: Space) -> None:
-        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits
+        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits.by_rules("paper")
         self._columns = {name: j for j, name in enumerate(self.names)}
         self._codes = {t.name: j for j, t in enumerate(self.transforms)}
 
