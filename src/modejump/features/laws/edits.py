@@ -52,13 +52,25 @@ OPERATORS = (
     "insert", "delete", "exponent", "swap_leaf", "swap_function", "wrap", "strip",
     "add_term", "drop_term", "coefficient",
 )  # fmt: skip
-MUTATION, CROSSOVER, MODIFY, PROJECT, INSERT, DELETE, EXPONENT, SWAP_LEAF, SWAP_FUNCTION, WRAP, STRIP, ADD, DROP, COEF = (
-    range(14)
-)
+(
+    MUTATION,
+    CROSSOVER,
+    MODIFY,
+    PROJECT,
+    INSERT,
+    DELETE,
+    EXPONENT,
+    SWAP_LEAF,
+    SWAP_FUNCTION,
+    WRAP,
+    STRIP,
+    ADD,
+    DROP,
+    COEF,
+) = range(14)
 # The least and the largest change of complexity that an operator can make; an edit that makes another one is void.
 EDIT_GAIN = np.array(
-    [[0, 0]] * 4
-    + [[1, 4], [-1000, -1], [-1000, 1000], [0, 0], [0, 0], [1, 2], [-2, -1], [1, 3], [-1000, -1], [-1, 1]]
+    [[0, 0]] * 4 + [[1, 4], [-1000, -1], [-1000, 1000], [0, 0], [0, 0], [1, 2], [-2, -1], [1, 3], [-1000, -1], [-1, 1]]
 )
 # One more parent in a projection that crosses laws of a population.
 MORE_PARENTS = 0.6
