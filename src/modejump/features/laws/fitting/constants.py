@@ -12,13 +12,15 @@ again.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from modejump.core.compilation import kernel
-from modejump.features.laws.columns import count_free
-from modejump.features.laws.least_squares import identified, loss, minimise
-from modejump.features.laws.program import NOWHERE, run, translate
-from modejump.features.laws.starts import STARTS, find_starts
+from modejump.core.compilation import generic, implements, kernel
+from modejump.features.laws.fitting.fixed_columns import count_free
+from modejump.features.laws.fitting.least_squares import identified, loss, minimise
+from modejump.features.laws.fitting.program import NOWHERE, run, translate
+from modejump.features.laws.fitting.starts import STARTS, find_starts
 
 # Rows on which starts are compared, rows of a sample, and steps: from each start, from the best, on all rows.
 SCREENED = 128
@@ -28,6 +30,28 @@ FIRST_STEPS, STEPS, LAST_STEPS = 6, 50, 4
 VANISHING = 1e-6
 # What is remembered of a law: nothing; its constants; that it has none.
 UNKNOWN, FITTED, NONE = range(3)
+
+
+class LeastSquares(NamedTuple):
+    """Constants are fitted by least squares."""
+
+    unused: int = 0
+
+    def at(self, rows: np.ndarray) -> LeastSquares:
+        """The same for some rows."""
+        return self
+
+
+class Fitting(NamedTuple):
+    """What constants are fitted to.
+
+    A family that is fitted by its likelihood has least squares, around the base model, to compare starts with.
+    """
+
+    root: np.ndarray  # float64 (n,): square roots of the weights
+    base: np.ndarray  # float64 (b, n): columns of every model, weighted
+    target: np.ndarray  # float64 (n,): the weighted response
+    likelihood: Any = LeastSquares()
 
 
 def spread_rows(n: int, most: int) -> np.ndarray:
@@ -77,31 +101,56 @@ def _vanishes(program, pool, rows, constants):
     return False
 
 
+@generic
+def advance(likelihood, program, pool, constants, steps, everything):
+    """Improve constants by so many steps, on all rows or on the sample; returns the loss, infinity where it failed."""
+
+
+@implements(advance, LeastSquares)
+def _advance_by_squares(likelihood, program, pool, constants, steps, everything):
+    if everything:
+        return minimise(program, pool, pool.rows, constants, steps)
+    return minimise(program, pool, pool.sample, constants, steps)
+
+
+@kernel
+def _usable(program, pool, constants):
+    """Whether constants are finite and identified, and no term vanishes."""
+    if _vanishes(program, pool, pool.screen, constants):
+        return False
+    value, _ = loss(program, pool, pool.rows, constants, True)
+    return value < np.inf and identified(program, pool.rows)
+
+
 @kernel
 def _fit(program, pool, constants):
     """Fit the constants of the program; False where it has none."""
-    screen, sample, rows = pool.screen, pool.sample, pool.rows
-    _gather(rows.leaf, pool.screened, screen.leaf, program.leaves)
-    if len(sample.root) < len(rows.root):
-        _gather(rows.leaf, pool.sampled, sample.leaf, program.leaves)
-    starts, losses = np.zeros((STARTS, program.constants)), np.zeros(STARTS)
-    find_starts(program, pool, screen, starts, losses)
-    best, chosen = np.inf, -1
+    k, rows = program.constants, pool.rows
+    _gather(rows.leaf, pool.screened, pool.screen.leaf, program.leaves)
+    sampled = len(pool.sample.root) < len(rows.root)
+    if sampled:
+        _gather(rows.leaf, pool.sampled, pool.sample.leaf, program.leaves)
+    starts, losses = np.zeros((STARTS, k)), np.zeros(STARTS)
+    find_starts(program, pool, pool.screen, starts, losses)
     for i in range(STARTS):
         if losses[i] < np.inf:
-            value = minimise(program, pool, sample, starts[i], FIRST_STEPS)
-            if value < best:
-                best, chosen = value, i
-    if chosen < 0:
-        return False
-    constants[: program.constants] = starts[chosen]
-    minimise(program, pool, sample, constants, STEPS)
-    if len(sample.root) < len(rows.root):
-        minimise(program, pool, rows, constants, LAST_STEPS)
-    if _vanishes(program, pool, screen, constants):
-        return False
-    value, _ = loss(program, pool, rows, constants, True)
-    return value < np.inf and identified(program, rows)
+            losses[i] = advance(pool.likelihood, program, pool, starts[i], FIRST_STEPS, False)
+    # A search may end where a term vanishes: then it is another one's turn, which has to do better.
+    best = np.inf
+    for _ in range(STARTS):
+        i = np.argmin(losses)
+        if not losses[i] < np.inf:
+            break
+        constants[:k] = starts[i]
+        value = advance(pool.likelihood, program, pool, constants, STEPS, False)
+        if value < best:
+            best = value
+            if sampled:
+                advance(pool.likelihood, program, pool, constants, LAST_STEPS, True)
+            if _usable(program, pool, constants):
+                return True
+        losses[i] = np.inf
+    return False
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import kernel
-from modejump.features.laws.program import BLOCK, operand, run
+from modejump.features.laws.fitting.program import BLOCK, operand, run
 from modejump.features.pool import dot_rows
 
 # A column of which less than this share of its length is not in the base is constant.

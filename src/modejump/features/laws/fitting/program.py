@@ -12,9 +12,9 @@ import numpy as np
 
 from modejump.core.compilation import kernel
 from modejump.core.handles import scalars_of
-from modejump.features.laws.columns import column_into, count_free
+from modejump.features.laws.fitting.fixed_columns import column_into, count_free
+from modejump.features.laws.fitting.row_functions import COS, LOG, SIN, apply_function, apply_power, apply_slope
 from modejump.features.laws.nodes import CALL, FREE, MINUS, ONE, POWER, PRODUCT
-from modejump.features.laws.row_functions import COS, LOG, SIN, apply_function, apply_power, apply_slope
 
 # Instructions. CONSTANT: c; SCALE: c times a row; the others as their names say.
 CONSTANT, SCALE, TIMES, PLUS, NEGATIVE, FUNCTION, RAISE = range(7)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import kernel
-from modejump.features.laws.least_squares import loss
-from modejump.features.laws.program import FREQUENCY, NOWHERE, RATE, operand, run
+from modejump.features.laws.fitting.least_squares import loss
+from modejump.features.laws.fitting.program import FREQUENCY, NOWHERE, RATE, run
 
 # Points from which the search begins, and how often each constant chooses.
 STARTS = 3
