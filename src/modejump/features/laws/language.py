@@ -15,10 +15,10 @@ from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.language import Language
 from modejump.features.laws import grammar  # noqa: F401  (its compiled functions are part of the language)
+from modejump.features.laws.columns import LawPool, new_pool
 from modejump.features.laws.edits import EDIT_GAIN, OPERATORS
 from modejump.features.laws.enumeration import all_laws
 from modejump.features.laws.expression import KINDS, Feature, compose, evaluate
-from modejump.features.laws.law_pool import LawPool, new_pool
 from modejump.features.laws.nodes import CALL, COS, EXP, LOG, ONE, PLAIN, POWER, SIN, LawSpace
 from modejump.features.laws.powers import exponents_and_functions
 from modejump.features.laws.printing import to_latex, to_sympy
