@@ -233,6 +233,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         library_share=sum(r.library_share * r.steps for r in results) / steps if steps else float("nan"),
         laws=results[0].laws,
         rao_blackwell=_averaged(results),
+        noise_weight=results[0].noise_weight,
     )
 
 

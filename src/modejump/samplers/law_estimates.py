@@ -206,5 +206,6 @@ def result_of_chains(
         population_moves=acceptance_of(list(POPULATION_MOVES), [c.arrays.between.tried for c in chains]),
         library_share=float(evaluated.visits.sum() / steps),
         laws=laws,
+        noise_weight=problem.noise_weight,
         **about,
     )
