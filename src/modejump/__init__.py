@@ -48,6 +48,7 @@ _HOME = {
     "LogicPrior": "modejump.priors.logic_prior",
     "OwnLikelihood": "modejump.likelihoods.custom.own",
     "BatchLikelihood": "modejump.likelihoods.custom.batch",
+    "Student": "modejump.likelihoods.gaussian.student",
     "Problem": "modejump.problem.problem",
     "Budget": "modejump.samplers.budget",
     "Sampler": "modejump.samplers.settings",
@@ -89,6 +90,7 @@ __all__ = [
     "Run",
     "Sampler",
     "Space",
+    "Student",
     "UniformPrior",
     "__version__",
     "load",
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
     from modejump.features.nonlinear.transforms import transforms
     from modejump.likelihoods.custom.batch import BatchLikelihood
     from modejump.likelihoods.custom.own import OwnLikelihood
+    from modejump.likelihoods.gaussian.student import Student
     from modejump.priors.coefficients import (
         AIC,
         BIC,

@@ -34,6 +34,7 @@ from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
 from modejump.samplers.sample import sample
+from modejump.samplers.warmup.noise import settle_noise
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -139,7 +140,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
 
     def _fit(self, table: Table | Chunks, options: Options, context: Context) -> Self:
         """The way of every fit: prepare, sample, and what the result says."""
-        problem, plan = prepare(table, options)
+        problem, plan = settle_noise(*prepare(table, options), context)
         result = sample(problem, plan, context)
         return self._keep(table, options, Posterior(problem, result))
 

@@ -55,6 +55,10 @@ chains : int, optional
 budget : Budget, optional
     How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has ``steps``
     alone), ``seconds`` for all together, or a wanted precision ``mcse``.
+noise_floor : float, optional
+    What the measurement cannot resolve, in units of a Gaussian or Student-t response: the standard deviation of an
+    error that is part of every measurement, whatever the model. By default only rounding errors, below 6e-8 of the
+    standard deviation of y, are left aside.
 """
 
 
@@ -231,6 +235,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
         random_state: Any = None,
         progress: Any = "auto",
         sampler: Any = None,
+        noise_floor: float | None = None,
     ) -> None:
         super().__init__(
             link=link, coef_prior=coef_prior, model_prior=model_prior, transforms=transforms, space=space,
@@ -238,6 +243,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
             random_state=random_state, progress=progress, sampler=sampler,
         )  # fmt: skip
         self.family = family
+        self.noise_floor = noise_floor
 
 
 @documented(_OWN)

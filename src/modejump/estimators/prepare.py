@@ -23,7 +23,7 @@ from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
-from modejump.likelihoods import Family
+from modejump.likelihoods import Family, Student
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
@@ -77,6 +77,8 @@ def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureP
     options : Options
         What the estimator was asked for.
     """
+    if isinstance(options.family, Student) and not isinstance(options.space, Space):
+        raise InputError("Student-t errors are for searches of laws (BGNLMRegressor); use family 'gaussian' here.")
     if isinstance(table.spec, WideSpec):
         assert isinstance(table, Table)
         return _wide(table, options)
@@ -180,6 +182,11 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     language = Nonlinear(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
+        if options.noise_floor or isinstance(options.family, Student):
+            raise InputError(
+                "Student-t errors and noise_floor need the rows in memory, and these are read in chunks; use family "
+                "'gaussian' without noise_floor, or a sample of the rows."
+            )
         if options.algorithm == "rgmjmcmc":
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
@@ -197,7 +204,8 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     design = table.design if len(made_of) == len(all_names) else np.ascontiguousarray(table.design[:, made_of])
     problem = problem_over(
         design, table.response, language, weights=table.weights, family=options.family, offset=table.offset,
-        always_in={all_names[j]: table.design[:, j] for j in fixed}, **priors,
+        always_in={all_names[j]: table.design[:, j] for j in fixed},
+        noise_floor=options.noise_floor or 0.0, **priors,
     )  # fmt: skip
     _warn_constant([name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0])
     _check_transforms(options.transforms, design, names)
