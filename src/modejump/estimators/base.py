@@ -23,15 +23,14 @@ from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Spec, Table, read_table
-from modejump.estimators import equations
 from modejump.estimators.docs import documented
+from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.features.nonlinear.expression import Feature
 from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
-from modejump.problem.problem import Problem
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
 from modejump.samplers.sample import sample
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(BaseEstimator):
+class PosteriorEstimator(Equations, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -60,7 +59,6 @@ class PosteriorEstimator(BaseEstimator):
     progress: Any
     sampler: Any
     always_in: Sequence[str | int] = ()
-    posterior_: Posterior
     table_: Spec
     seed_: int
     merged_seeds_: tuple[int, ...]
@@ -149,8 +147,10 @@ class PosteriorEstimator(BaseEstimator):
         self.posterior_ = posterior
         if table.classes is not None:
             self.classes_ = table.classes
-        doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
-        for text in (*doubts, *posterior.result.notes):
+        # Among given terms, a model that was missed changes no frequency.
+        missed = options.space is not None and self.verdict_.search == "uncertain"
+        doubt = missed or self.verdict_.level in ("doubtful", "bad")
+        for text in (*[str(self.verdict_)][: int(doubt)], *posterior.result.notes):
             warn_user(text)
         return self
 
@@ -218,11 +218,6 @@ class PosteriorEstimator(BaseEstimator):
     # --- what the posterior says ----------------------------------------------------------------------------------
 
     @property
-    def _fitted(self) -> Posterior:
-        check_is_fitted(self, "posterior_")
-        return self.posterior_
-
-    @property
     def inclusion_(self) -> pd.DataFrame:
         """Inclusion probability of each term or law, best first."""
         return self._fitted.inclusion
@@ -231,11 +226,6 @@ class PosteriorEstimator(BaseEstimator):
     def models_(self) -> pd.DataFrame:
         """The leading models, best first."""
         return self._fitted.models(MODELS_SHOWN)
-
-    @property
-    def problem_(self) -> Problem:
-        """Data and priors as the samplers see them."""
-        return self._fitted.problem
 
     @property
     def verdict_(self) -> Verdict:
@@ -295,38 +285,6 @@ class PosteriorEstimator(BaseEstimator):
 
     def _coefficient_table(self, kind: str) -> pd.DataFrame:
         raise NotImplementedError
-
-    def _equation(self, kind: str) -> tuple[float, np.ndarray]:
-        """Intercept and coefficients for one kind of prediction."""
-        mean = self.coefficients(kind)["mean"].to_numpy()
-        return (float(mean[0]), mean[1:]) if self.problem_.intercept else (0.0, mean)
-
-    def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        """What the coefficients belong to: "text", "latex" or "sympy"."""
-        raise NotImplementedError
-
-    @documented()
-    def to_latex(self, kind: str = "best", digits: int = 4) -> str:
-        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
-
-        {parameters}
-        """
-        left = self._fitted.problem.family.latex(equations.hat(getattr(self, "target_", "y")))
-        symbols = self._symbols("latex", digits)
-        return f"{left} = {equations.latex_sum(*self._equation(kind), symbols, digits)}"
-
-    @documented()
-    def to_sympy(self, kind: str = "best") -> Any:
-        """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
-
-        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
-        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
-        and not equal to it.
-
-        {parameters}
-        """
-        check_is_fitted(self, "posterior_")
-        return equations.sympy_sum(*self._equation(kind), self._symbols("sympy"))
 
     def to_arviz(self) -> Any:
         """The chains as an ArviZ object; needs ArviZ and a sampled posterior.

@@ -113,10 +113,25 @@ class LawSearch(PosteriorEstimator):
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
         laws = self.laws_
         if form == "text":
-            return [feature.text for feature in laws.features]
+            return [laws.language.text(feature, laws.constants, digits) for feature in laws.features]
         if form == "sympy":
             return [laws.language.sympy(feature, laws.constants) for feature in laws.features]
         return [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
+
+    def law_table(self) -> pd.DataFrame:
+        """The best law of each complexity, simplest first, with its error on rows left out.
+
+        Returns
+        -------
+        DataFrame
+            ``complexity``, ``law``, ``log_posterior``, ``probability`` of the model, ``error`` (root mean square error
+            of a row that is left out; constants inside features count as fitted, but features are not searched for
+            again) and ``as_good`` (whether the mean squared error is within one standard error of the smallest). See
+            :func:`modejump.posterior.best_laws.law_table` for what is computed.
+        """
+        from modejump.posterior.best_laws import law_table
+
+        return law_table(self._fitted)
 
     def _event(self) -> str:
         """What the mean of the response is the mean of."""
@@ -136,11 +151,9 @@ class LawSearch(PosteriorEstimator):
 
         {parameters}
         """
-        from modejump.estimators.equations import plain_sum
-
         equation, family = "", self.problem_.family
         if not family.custom:
-            equation = f"{family.text(self._event())} = {plain_sum(*self._equation('best'), self._symbols('text'))}"
+            equation = f"{family.text(self._event())} = {self.equation()}"
         return summarise(
             self._fitted,
             features,

@@ -42,6 +42,8 @@ interval : float, optional
     Level of a central interval, such as 0.9: of new observations, or of the probability of a class.
 kind : str
     "bma" averages over the models; "best" and "median" use the best and the median probability model.
+numbers : bool
+    Whether coefficients and constants are written as numbers.
 digits : int
     Significant digits of the coefficients.
 features, models : int
@@ -56,7 +58,8 @@ models_ : DataFrame
 posterior_ : Posterior
     The object behind both.
 verdict_ : Verdict
-    What can be said about convergence, in plain sentences.
+    How far the answer may be trusted, in plain sentences; ``level`` is about mixing ("exact", "good", "doubtful",
+    "bad"), ``search`` about models that may have been missed ("complete", "well searched", "uncertain").
 laws_ : Laws
     The laws found: features, aliases, and coefficients inside projections.
 problem_ : Problem

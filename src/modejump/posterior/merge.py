@@ -54,7 +54,8 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
     problem = max((p.problem for p in posteriors), key=_rows_held)
     result = _merged_result(results, problem.n_terms)
     united = Posterior(problem, result, None, first.fingerprints)
-    return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints)
+    errors = {law: error for posterior in posteriors for law, error in (posterior.errors or {}).items()}
+    return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints, errors=errors)
 
 
 def _rows_held(problem: Problem) -> int:
@@ -206,6 +207,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         members = models.membership(terms).sum(axis=1)
         sizes = np.bincount(members, weights=weight / total, minlength=terms + 1)
     best = [r.chain_best for r in results if r.chain_best is not None]
+    searched = [r.search_best for r in results if r.search_best is not None]
     return Result(
         algorithm=results[0].algorithm,
         exact=False,
@@ -233,6 +235,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         library_share=sum(r.library_share * r.steps for r in results) / steps if steps else float("nan"),
         laws=results[0].laws,
         rao_blackwell=_averaged(results),
+        search_best=np.concatenate(searched) if searched else None,
     )
 
 

@@ -55,6 +55,9 @@ class Posterior:
         :func:`modejump.problem.fingerprint.fingerprints`.
     searched : FeatureProblem, optional
         The problem whose features were searched, where the posterior holds its rows.
+    errors : mapping of str to tuple of two floats, optional
+        For a posterior read from a file: for laws of its table, the error on rows left out, and the standard error of
+        its square.
     """
 
     problem: Any
@@ -62,6 +65,7 @@ class Posterior:
     kept: Mapping[str, KeptModels] | None = None
     identity: Mapping[str, str] | None = None
     searched: FeatureProblem | None = None
+    errors: Mapping[str, tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.problem, FeatureProblem):

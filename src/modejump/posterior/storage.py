@@ -23,6 +23,7 @@ from modejump.features.language import language_from_dict, stored_language
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.posterior.fits import KeptModels, model_columns
+from modejump.posterior.best_laws import stored_errors
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.distribution import base_factor
 from modejump.posterior.prediction.laplace import LaplaceFits
@@ -93,7 +94,8 @@ def load_run(directory: str | os.PathLike[str]) -> tuple[Posterior, dict[str, An
         kept = {kind: _kept(problem, reader.under(kind)) for kind in kinds}
         identity = about["fingerprint"]
         identity = None if identity is None else {str(name): str(value) for name, value in identity.items()}
-        return Posterior(problem, result, kept, identity), dict(about["extra"])
+        errors = {str(law): (float(error), float(spread)) for law, (error, spread) in about.get("errors", {}).items()}
+        return Posterior(problem, result, kept, identity, errors=errors), dict(about["extra"])
     except InputError as error:
         raise MODEL.damaged(folder, str(error).rstrip(".")) from None
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError):
@@ -135,7 +137,12 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "forgotten_shared": int(result.forgotten_shared + cut_shared.sum()),
         },
         "laws": None if result.laws is None else laws_to_dict(result.laws),
-        "verdict": {"level": posterior.verdict.level, "text": str(posterior.verdict)},
+        "errors": stored_errors(posterior),
+        "verdict": {
+            "level": posterior.verdict.level,
+            "search": posterior.verdict.search,
+            "text": str(posterior.verdict),
+        },
     }
 
 

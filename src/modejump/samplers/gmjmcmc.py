@@ -92,4 +92,5 @@ def result_of_search(
         populations=sum(o.populations for o in outcomes),
         restarts=sum(o.restarts for o in outcomes),
         laws=laws,
+        search_best=np.array([o.best for o in outcomes]),
     )

@@ -206,5 +206,7 @@ def result_of_chains(
         population_moves=acceptance_of(list(POPULATION_MOVES), [c.arrays.between.tried for c in chains]),
         library_share=float(evaluated.visits.sum() / steps),
         laws=laws,
+        # Without a search before them the chains are searches, which share no library.
+        search_best=np.array([o.best for o in searched] or ([] if chains[0].library else [c.best for c in chains])),
         **about,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,40 @@ if TYPE_CHECKING:
 
 # Samplers whose chains leave the posterior invariant, so that the share of steps in a model estimates its probability.
 COUNTED = ("mjmcmc", "rgmjmcmc")
+# Searches whose best models differ by less than this in log posterior have found the same, rounding apart.
+SAME_BEST = 1e-3
+
+
+class SearchCounts(NamedTuple):
+    """How independent searches ended.
+
+    Attributes
+    ----------
+    searches : int
+        Searches that shared nothing but the data.
+    reached : int
+        Those that met the best model of the run.
+    alone : int
+        Those whose best model no other search met: their share estimates the chance that one more search would end
+        somewhere new (Good and Turing).
+    """
+
+    searches: int
+    reached: int
+    alone: int
+
+    @classmethod
+    def of(cls, bests: np.ndarray, top: float) -> SearchCounts:
+        """Counts from the best log posterior of each search, and that of the run.
+
+        Models are told apart by their log posterior: two of exactly the same value are two spellings of one law, or
+        equally good.
+        """
+        ordered = np.sort(bests)
+        near = np.diff(ordered) < SAME_BEST
+        # A search is alone where neither of its neighbours is near.
+        alone = ~(np.append(near, False) | np.append(False, near))
+        return cls(len(bests), int((bests >= top - SAME_BEST).sum()), int(alone.sum()))
 
 
 def members_of(words: np.ndarray) -> list[int]:
@@ -134,6 +168,8 @@ class Result:
         Share of the sampling steps whose model lies wholly inside the library; NaN without a library.
     laws : Laws, optional
         After a search among features: the laws that stand for the terms.
+    search_best : ndarray of shape (searches,) or None
+        After independent searches among features: the highest log posterior, given all rows, that each of them met.
     rao_blackwell : ndarray of shape (columns,) or None
         After selection among very many columns: the inclusion probability of every one of them, as the mean of its
         conditional probabilities given the rest of models drawn from the chains.
@@ -165,6 +201,7 @@ class Result:
     library_share: float = float("nan")
     laws: Laws | None = None
     rao_blackwell: np.ndarray | None = None
+    search_best: np.ndarray | None = None
 
     @property
     def counted(self) -> bool:
@@ -197,6 +234,33 @@ class Result:
             return float("nan")
         shared = self.models.visits[self.models.chains >= 2].sum() + self.forgotten_shared
         return float((self.steps - shared) / self.steps)
+
+    @property
+    def search(self) -> SearchCounts | None:
+        """How independent searches ended; None where there was nothing to search, or nobody counted.
+
+        Where all terms are known beforehand, each chain is a search for the best model: it reached it where it visited
+        it while sampling.
+        """
+        if self.search_best is not None and len(self.search_best):
+            return SearchCounts.of(self.search_best, self.highest)
+        known = self.laws is None or self.rao_blackwell is not None
+        if self.counted and known and self.batch_means is not None and self.models.chains.any():
+            return SearchCounts(len(self.batch_means), int(self.models.chains[0]), 0)
+        return None
+
+    @property
+    def highest(self) -> float:
+        """The highest log posterior of any model, its spellings apart."""
+        if self.laws is None or not self.laws.spelled:
+            return float(self.models.log_posterior[0])
+        several = [bool(self.laws.aliases.get(law)) for law in self.laws.features]
+        plain = (
+            float(value)
+            for row, value in enumerate(self.models.log_posterior)
+            if not any(several[j] for j in self.models.members(row))
+        )
+        return max(max(self.laws.spelled.values()), next(plain, -np.inf))
 
     @property
     def steps_per_second(self) -> float:

@@ -214,6 +214,7 @@ class Driver:
             "library": text_array([f.text for f in first.library]),
             "importance": first.importance,
             "searched": np.array([outcome.counts() for outcome in self.outcomes], np.int64).reshape(-1, 4),
+            "search_best": np.array([outcome.best for outcome in self.outcomes]),
         }
         flat |= self._own_arrays()
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
@@ -224,7 +225,8 @@ class Driver:
         """Take over what an earlier run knew, and continue to learn or to sample."""
         checkpoint, reader = self.checkpoint, self.checkpoint.reader
         counts = reader.array("searched", np.int64, (self._searched(), 4), (0, 1 << 62))
-        self.outcomes = [Finished.from_counts(numbers, -np.inf) for numbers in counts]
+        bests = reader.array("search_best", np.float64, (len(counts),))
+        self.outcomes = [Finished.from_counts(*of) for of in zip(counts, bests.tolist(), strict=True)]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
         features = read_features(reader, "library", self.problem.language)
