@@ -25,7 +25,7 @@ _HOME = {
     "read_plink": "modejump.data.plink",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
-    "Feature": "modejump.features.nonlinear.expression",
+    "Feature": "modejump.features.laws.expression",
     "LogicSpace": "modejump.features.logic.space",
     "Space": "modejump.features.nonlinear.space",
     "transforms": "modejump.features.nonlinear.transforms",
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.storage import load
     from modejump.features.logic.space import LogicSpace
-    from modejump.features.nonlinear.expression import Feature
+    from modejump.features.laws.expression import Feature
     from modejump.features.nonlinear.space import Space
     from modejump.features.nonlinear.transforms import transforms
     from modejump.likelihoods.custom.batch import BatchLikelihood

@@ -27,7 +27,7 @@ from modejump.estimators.docs import documented
 from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
@@ -259,7 +259,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
         """Terms with inclusion probability of at least one half; those always in are left out."""
         return self._fitted.median_model()
 
-    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
         """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
 
         The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most

@@ -17,7 +17,8 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import Chunks
 from modejump.estimators.summary import plural, summarise
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.laws.expression import Feature
+from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.features.tokens import quoted
@@ -30,7 +31,6 @@ from modejump.samplers.laws import Laws
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
-TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
 _OWN = """
 model_prior : ComplexityPrior, optional
     Prior of the models, which penalises the complexity of features; ``ComplexityPrior("1/n")`` by default.
@@ -73,7 +73,7 @@ class LawSearch(PosteriorEstimator):
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,
-        transforms: Any = TRANSFORMS,
+        transforms: Any = LAW_TRANSFORMS,
         space: Space | None = None,
         always_in: Sequence[str | int] = (),
         missing: str = "refuse",
@@ -224,7 +224,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,
-        transforms: Any = TRANSFORMS,
+        transforms: Any = LAW_TRANSFORMS,
         space: Space | None = None,
         always_in: Sequence[str | int] = (),
         missing: str = "refuse",

@@ -128,10 +128,11 @@ class Options:
                 markers=Markers(given["coding"], given["missing"], given["preselect"]),
                 **common,
             )
+        functions = _read_transforms(given["transforms"])
         return cls(
             model_prior=_read_complexity_prior(given["model_prior"]),
-            transforms=_read_transforms(given["transforms"]),
-            space=_read_space(given["space"], Space),
+            transforms=functions,
+            space=_read_space(given["space"], Space).resolved(t.name for t in functions),
             missing=_read_missing(given["missing"]),
             noise_floor=_read_noise_floor(given.get("noise_floor")),
             **common,

@@ -18,6 +18,8 @@ from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.data.wide_table import WideSpec
 from modejump.estimators.options import Options, count_workers, name_some
+from modejump.features.laws.language import Laws
+from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.logic.language import Logic
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
@@ -179,7 +181,8 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     made_of, fixed = table.spec.split(options.always_in)
     all_names = table.spec.design_names
     names = [all_names[j] for j in made_of]
-    language = Nonlinear(names, options.transforms, options.space)
+    rules = Laws if options.space.rules == "laws" else Nonlinear
+    language = rules(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
         if options.noise_floor or isinstance(options.family, Student):
@@ -251,16 +254,16 @@ def _warn_constant(names: Sequence[str]) -> None:
 
 
 def _check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a transform that is defined on no column, and warn of one that is not defined on some."""
-    for transform in chosen:
+    """Warn of a transform of the user's choice that is not defined on some columns."""
+    for transform in chosen if tuple(t.name for t in chosen) != LAW_TRANSFORMS else ():
         bad = [name for j, name in enumerate(names) if not np.isfinite(transform(design[:, j])).all()]
         defined = transform.domain.text
         if bad and len(bad) == len(names):
-            raise InputError(
-                f"transform {transform.name!r} ({defined}) is not finite on any column; drop it from transforms, or "
-                "shift or rescale the columns."
+            warn_user(
+                f"transform {transform.name!r} ({defined}) is not finite on any column; it is applied to products and "
+                "sums alone, where it is finite."
             )
-        if bad:
+        elif bad:
             warn_user(
                 f"transform {transform.name!r} ({defined}) is not finite on {name_some(bad)} and is not applied there."
             )
