@@ -95,7 +95,7 @@ def fit(
         bool, typer.Option("--genotypes", help="Columns are genotypes 0, 1, 2: dominant and recessive markers.")
     ] = False,
     missing: Annotated[
-        str | None, typer.Option(help="Missing genotypes: refuse, or mode for the most frequent one.")
+        str | None, typer.Option(help="Missing values: refuse; of genotypes mode, in a search for laws median.")
     ] = None,
     preselect: Annotated[
         int | None, typer.Option(metavar="N", help="Make features of N columns, those most like the target (1000).")
@@ -203,7 +203,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="mass, kepler, logic, accuracy or classification.")],
+    experiment: Annotated[str, typer.Argument(help="mass, kepler, logic, physics, accuracy or classification.")],
     protocol: Annotated[
         str | None, typer.Option(help="Priors: text (of the paper) or script (of its program).")
     ] = None,
@@ -211,23 +211,30 @@ def reproduce(
     features: Annotated[str, typer.Option(metavar="A,B", help="Features of logic: bgnlm, logic.")] = "",
     algorithm: Annotated[str, typer.Option(metavar="A,B", help="rgmjmcmc, gmjmcmc; accuracy: mjmcmc too.")] = "",
     threads: Annotated[str, typer.Option(metavar="1,4,16", help="Chains merged in a run.")] = "",
-    runs: Annotated[int | None, typer.Option(help="Runs of each kind: 100, or 5 for accuracy.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of each kind: 100; physics 1, accuracy 5.")] = None,
     budget: Annotated[str | None, typer.Option(help="Of each run: paper, or seconds=S on one core.")] = None,
-    seconds: Annotated[str, typer.Option(metavar="0.5,1,2,5", help="Times of the runs of accuracy.")] = "",
+    seconds: Annotated[
+        str, typer.Option(metavar="0.5,1,2,5", help="Times of the runs of accuracy; of physics one.")
+    ] = "",
+    laws: Annotated[str, typer.Option(metavar="A,B", help="Laws of physics; all by default.")] = "",
+    noise: Annotated[str, typer.Option(metavar="0,0.01,0.05", help="Noise of physics, of the response's sd.")] = "",
+    peers: Annotated[bool, typer.Option(help="Set pyoperon and gplearn beside ours in physics.")] = False,
     data: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Other exoplanets (CSV), or a directory of tables.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side (-1: all cores).")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs side by side: 1 (-1: all cores); cores of a run of physics: all.")
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of rows and runs; a later call continues from it.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture of accuracy.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture of accuracy or physics.")] = None,
     seed: Annotated[int, _SEED] = 0,
     quiet: Annotated[bool, _QUIET] = False,
     sampler: Annotated[str | None, _SAMPLER] = None,
 ) -> None:
     """Repeat a published experiment and set its figures beside ours, or measure errors against exact posteriors."""
-    asked = _namespace(locals(), "features", "algorithm", "threads", "seconds")
+    asked = _namespace(locals(), "features", "algorithm", "threads", "seconds", "laws", "noise")
     from modejump.commands.reproduce import run_reproduce
 
     run_reproduce(asked)

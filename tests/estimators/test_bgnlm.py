@@ -486,11 +486,6 @@ def test_bad_tables_are_refused_in_one_sentence(change, words):
         quick().fit(change(X), y)
 
 
-def test_operator_weights_sum_to_one():
-    with pytest.raises(InputError, match="sum to 1"):
-        Space(mutation=0.9)
-
-
 def test_a_search_has_no_draws_for_arviz(searched):
     with pytest.raises(InputError, match="this posterior has no chains to hand to ArviZ"):
         searched.to_arviz()

@@ -29,6 +29,12 @@ def phi(x: float) -> float:
 
 # One value at a time, inside the domain.
 DEFINITIONS: dict[str, Callable[[float], float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": lambda x: abs(x) ** 0.5,
+    "cbrt": lambda x: abs(x) ** (1.0 / 3.0),
+    "inv": lambda x: x**-1,
+    "cube": lambda x: x**3,
     "sigmoid": lambda x: 1.0 / (1.0 + math.exp(-x)),
     "sin": math.sin,
     "cos": math.cos,
@@ -72,8 +78,8 @@ DEFINITIONS: dict[str, Callable[[float], float]] = {
 }
 # Where each is defined, by sign of x.
 NOT_NEGATIVE = {"p05"}
-NOT_ZERO = {"pm1", "pm2"}
-ONLY_POSITIVE = {"pm05", *(name for name in BUILT_IN if name.startswith("p0"))} - NOT_NEGATIVE
+NOT_ZERO = {"inv", "pm1", "pm2"}
+ONLY_POSITIVE = {"log", "pm05", *(name for name in BUILT_IN if name.startswith("p0"))} - NOT_NEGATIVE
 
 PLAIN = np.array([-90.0, -3.7, -1.0, -0.4, 0.0, 0.3, 1.0, 2.6, 45.0])
 EXTREME = np.array(

@@ -26,7 +26,8 @@ def print_summary(summary: Summary, console: Console, title: str) -> None:
     facts.add_column()
     for label, value in summary.facts:
         facts.add_row(label, Text(value))
-    facts.add_row("verdict", Text(summary.verdict, style=_COLOURS.get(summary.level, "")))
+    worst = "doubtful" if summary.search == "uncertain" and summary.level in ("exact", "good") else summary.level
+    facts.add_row("verdict", Text(summary.verdict_words, style=_COLOURS.get(worst, "")))
     console.print(Padding(facts, (1, 1)))
     console.print(feature_table(summary.features, long=bool(summary.equation)))
     if summary.more_features:

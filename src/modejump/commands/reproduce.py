@@ -22,6 +22,8 @@ from modejump.core.progress import reporter
 from modejump.experiments import accuracy, classification, effort
 from modejump.experiments.ledger import Rows, Study, run_study
 from modejump.experiments.logic import KINDS, PROTOCOL, THREADS, logic_design
+from modejump.experiments.physics import peers, physics_study
+from modejump.experiments.physics_laws import PHYSICS_LAWS
 from modejump.experiments.protocols import (
     COLUMNS,
     EXPERIMENTS,
@@ -34,10 +36,10 @@ from modejump.experiments.protocols import (
 from modejump.experiments.reproduce import Design, Trial
 from modejump.samplers.settings import Sampler
 
-NAMES = (*EXPERIMENTS, "logic", "accuracy", "classification")
-RUNS = {"accuracy": 5, "classification": 10}
+NAMES = (*EXPERIMENTS, "logic", "physics", "accuracy", "classification")
+RUNS = {"physics": 1, "accuracy": 5, "classification": 10}
 MOST_RUNS = 100
-CLASSIFICATION_SECONDS = 30.0
+CLASSIFICATION_SECONDS, PHYSICS_SECONDS = 30.0, 20.0
 SECONDS = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -58,11 +60,15 @@ def run_reproduce(asked: Any) -> None:
         raise InputError(f"--runs is {asked.runs}; give at least 1.")
     if asked.seed < 0:
         raise InputError(f"--seed is {asked.seed}; give a whole number of at least 0.")
+    if asked.jobs is None:
+        asked.jobs = -1 if asked.experiment == "physics" else 1
     if asked.jobs < 1 and asked.jobs != -1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1, or -1 for all cores.")
     asked.jobs = os.cpu_count() or 1 if asked.jobs == -1 else asked.jobs
     Sampler.resolve(asked.sampler)
-    others = {"logic": _logic, "accuracy": _accuracy, "classification": _classification}
+    if asked.experiment != "physics":
+        _refuse(asked, "laws", "noise", "peers")
+    others = {"logic": _logic, "physics": _physics, "accuracy": _accuracy, "classification": _classification}
     others.get(asked.experiment, _planets)(asked)
 
 
@@ -83,15 +89,17 @@ def _algorithms(asked: Any, known: Sequence[str], default: Sequence[str] | None 
     return list(dict.fromkeys(_one_of("algorithm", a, known) for a in asked.algorithm or default or known))
 
 
-def _numbers(option: str, values: Sequence[str], read: Callable[[str], Any], what: str) -> list[Any]:
-    """Positive numbers, each once, in the order given."""
+def _numbers(
+    option: str, values: Sequence[str], read: Callable[[str], Any], what: str, zero: bool = False
+) -> list[Any]:
+    """Positive numbers, or zeros as well, each once, in the order given."""
     made = []
     for text in values:
         try:
             value = read(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < math.inf:
+        if not (0 < value < math.inf or zero and value == 0):
             raise InputError(f"--{option} has {text!r}; give {what}, separated by commas.")
         made.append(value)
     return list(dict.fromkeys(made))
@@ -223,6 +231,97 @@ def _law_table(rows: Rows, ceiling: dict[str, Any] | None, laws: Mapping[str, st
         shares = (_beside(row["laws"][law], there.get(law)) for row, there in zip(rows, published, strict=True))
         table.add_row(Text(law if law == text else f"{law} {text}"), *shares, *exact)
     return table
+
+
+# --- textbook laws ------------------------------------------------------------------------------------------------
+
+
+def _physics(asked: Any) -> None:
+    _refuse(asked, "protocol", "spelling", "features", "algorithm", "threads", "budget", "data", "sampler")
+    laws = list(dict.fromkeys(_one_of("laws", name, list(PHYSICS_LAWS)) for name in asked.laws or PHYSICS_LAWS))
+    seconds = _numbers("seconds", asked.seconds, float, "one positive number") or [PHYSICS_SECONDS]
+    if len(seconds) > 1:
+        raise InputError(f"--seconds has {len(seconds)} numbers; give one for physics.")
+    noises = _numbers("noise", asked.noise, float, "numbers of at least 0", zero=True)
+    if asked.plot is not None:
+        check_plot(asked.plot)
+    others = peers.installed() if asked.peers else ()
+    if asked.peers and not others:
+        raise InputError("--peers finds neither pyoperon nor gplearn; run: pip install pyoperon gplearn sympy.")
+    study = physics_study.PhysicsStudy(
+        laws,
+        sorted(noises) or physics_study.NOISES,
+        (physics_study.OURS, *others),
+        asked.runs,
+        seconds[0],
+        asked.seed,
+        asked.jobs,
+    )
+    # The workers are for the chains of one fit.
+    rows = _run(study, asked, jobs=1)
+    if asked.plot is not None:
+        from modejump.plots.recovery import draw_recovery
+
+        draw_recovery(rows, asked.plot)
+    if not asked.quiet:
+        print_recovery(rows, study, Console())
+        if asked.plot is not None:
+            Console().print(f" The plot is in {asked.plot}.", highlight=False)
+
+
+def print_recovery(rows: Rows, study: physics_study.PhysicsStudy, console: Console) -> None:
+    """Print the share of laws recovered in each field, what the verdicts were, and what was found instead of a law.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of the study.
+    study : PhysicsStudy
+        What was run.
+    console : Console
+        Where to print.
+    """
+    _heading(
+        console,
+        "physics: textbook laws recovered",
+        f"{len(study.laws)} laws, {_several(study.runs)} of {study.seconds:g} s on {study.workers} "
+        f"{'core' if study.workers == 1 else 'cores'} each. Recovered: the best model, its constants and coefficients "
+        f"fitted again to rows without noise, leaves less than {physics_study.LEAST:g} of the variance, with no more "
+        "terms than the law.",
+    )
+    console.print(Padding(_field_table(rows, study), (0, 1, 1, 1)))
+    ours = [row for row in rows if row["method"] == physics_study.OURS]
+    table = _table("search", "noise", "runs", "recovered", "probability of the law", "seconds")
+    for search, noise in sorted({(row["search"], row["noise"]) for row in ours}):
+        own = [row for row in ours if (row["search"], row["noise"]) == (search, noise)]
+        means = [sum(row[key] for row in own) / len(own) for key in ("recovered", "probability", "seconds")]
+        table.add_row(search, f"{noise:.0%}", str(len(own)), *(f"{m:.2f}" for m in means[:2]), f"{means[2]:.1f}")
+    console.print(Padding(table, (0, 1, 1, 1)))
+    missed = [row for row in ours if not row["recovered"]]
+    if missed:
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for name, ratio in (("noise", None), ("law", 1), ("found instead", 2)):
+            table.add_column(name, overflow="fold", ratio=ratio)
+        for row in missed:
+            table.add_row(f"{row['noise']:.0%}", Text(row["formula"]), Text(row["found"]))
+        console.print(Padding(table, (0, 1, 1, 1)))
+
+
+def _field_table(rows: Rows, study: physics_study.PhysicsStudy) -> Table:
+    """Share of runs that recovered the law, by field, program and noise."""
+    groups = [(method, noise) for method in study.methods for noise in study.noises]
+    table = _table("field", *(f"{method} {noise:.0%}" for method, noise in groups))
+    by_field = physics_study.recovery_rates(rows, "field", "method", "noise")
+    overall = physics_study.recovery_rates(rows, "method", "noise")
+    for field in dict.fromkeys(row["field"] for row in rows):
+        table.add_row(field, *(_share(by_field.get((field, *group))) for group in groups))
+    table.add_section()
+    table.add_row("all", *(_share(overall.get(group)) for group in groups))
+    return table
+
+
+def _share(rate: tuple[float, int] | None) -> str:
+    return "" if rate is None else f"{rate[0]:.0%} of {rate[1]}"
 
 
 # --- errors against exact posteriors ------------------------------------------------------------------------------

@@ -23,18 +23,18 @@ from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Spec, Table, read_table
-from modejump.estimators import equations
 from modejump.estimators.docs import documented
+from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
-from modejump.problem.problem import Problem
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
 from modejump.samplers.sample import sample
+from modejump.samplers.warmup.noise import settle_noise
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(BaseEstimator):
+class PosteriorEstimator(Equations, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -60,7 +60,6 @@ class PosteriorEstimator(BaseEstimator):
     progress: Any
     sampler: Any
     always_in: Sequence[str | int] = ()
-    posterior_: Posterior
     table_: Spec
     seed_: int
     merged_seeds_: tuple[int, ...]
@@ -78,8 +77,8 @@ class PosteriorEstimator(BaseEstimator):
         ----------
         X : data frame or array of shape (n, columns), or source of chunks
             Covariates. In selection among the columns of a frame, categorical ones are factors: blocks of treatment
-            contrasts; a search for laws takes numbers only. Rows beyond memory come from a source such as
-            ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+            contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Rows beyond memory
+            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
         y : array of shape (n,), or str
             Response; of a source, the name of its column.
         sample_weight : array of shape (n,), or str, optional
@@ -101,6 +100,8 @@ class PosteriorEstimator(BaseEstimator):
                     "rows that are read in chunks need family 'gaussian'; for other families read the table, or a "
                     "sample of its rows, into memory."
                 )
+            if options.missing != "refuse":
+                raise InputError("missing values of rows that are read in chunks are refused; leave missing out.")
             rows = open_rows(X, y, sample_weight, count_workers(options.n_jobs))
             chunks = Chunks(TableSpec.of_numbers(rows.covariates, groups), rows)
             self._learn_names(rows.covariates)
@@ -111,7 +112,8 @@ class PosteriorEstimator(BaseEstimator):
             sample_weight,
             offset,
             groups=groups,
-            factors=not laws,
+            indicators=laws,
+            missing=options.missing,
             labels=options.family.response == "class",
             estimator=self,
         )
@@ -138,7 +140,7 @@ class PosteriorEstimator(BaseEstimator):
 
     def _fit(self, table: Table | Chunks, options: Options, context: Context) -> Self:
         """The way of every fit: prepare, sample, and what the result says."""
-        problem, plan = prepare(table, options)
+        problem, plan = settle_noise(*prepare(table, options), context)
         result = sample(problem, plan, context)
         return self._keep(table, options, Posterior(problem, result))
 
@@ -149,8 +151,10 @@ class PosteriorEstimator(BaseEstimator):
         self.posterior_ = posterior
         if table.classes is not None:
             self.classes_ = table.classes
-        doubts = [str(self.verdict_)] if self.verdict_.level in ("doubtful", "bad") else []
-        for text in (*doubts, *posterior.result.notes):
+        # Among given terms, a model that was missed changes no frequency.
+        missed = options.space is not None and self.verdict_.search == "uncertain"
+        doubt = missed or self.verdict_.level in ("doubtful", "bad")
+        for text in (*[str(self.verdict_)][: int(doubt)], *posterior.result.notes):
             warn_user(text)
         return self
 
@@ -218,11 +222,6 @@ class PosteriorEstimator(BaseEstimator):
     # --- what the posterior says ----------------------------------------------------------------------------------
 
     @property
-    def _fitted(self) -> Posterior:
-        check_is_fitted(self, "posterior_")
-        return self.posterior_
-
-    @property
     def inclusion_(self) -> pd.DataFrame:
         """Inclusion probability of each term or law, best first."""
         return self._fitted.inclusion
@@ -231,11 +230,6 @@ class PosteriorEstimator(BaseEstimator):
     def models_(self) -> pd.DataFrame:
         """The leading models, best first."""
         return self._fitted.models(MODELS_SHOWN)
-
-    @property
-    def problem_(self) -> Problem:
-        """Data and priors as the samplers see them."""
-        return self._fitted.problem
 
     @property
     def verdict_(self) -> Verdict:
@@ -265,7 +259,7 @@ class PosteriorEstimator(BaseEstimator):
         """Terms with inclusion probability of at least one half; those always in are left out."""
         return self._fitted.median_model()
 
-    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
         """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
 
         The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most
@@ -295,38 +289,6 @@ class PosteriorEstimator(BaseEstimator):
 
     def _coefficient_table(self, kind: str) -> pd.DataFrame:
         raise NotImplementedError
-
-    def _equation(self, kind: str) -> tuple[float, np.ndarray]:
-        """Intercept and coefficients for one kind of prediction."""
-        mean = self.coefficients(kind)["mean"].to_numpy()
-        return (float(mean[0]), mean[1:]) if self.problem_.intercept else (0.0, mean)
-
-    def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        """What the coefficients belong to: "text", "latex" or "sympy"."""
-        raise NotImplementedError
-
-    @documented()
-    def to_latex(self, kind: str = "best", digits: int = 4) -> str:
-        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
-
-        {parameters}
-        """
-        left = self._fitted.problem.family.latex(equations.hat(getattr(self, "target_", "y")))
-        symbols = self._symbols("latex", digits)
-        return f"{left} = {equations.latex_sum(*self._equation(kind), symbols, digits)}"
-
-    @documented()
-    def to_sympy(self, kind: str = "best") -> Any:
-        """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
-
-        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
-        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
-        and not equal to it.
-
-        {parameters}
-        """
-        check_is_fitted(self, "posterior_")
-        return equations.sympy_sum(*self._equation(kind), self._symbols("sympy"))
 
     def to_arviz(self) -> Any:
         """The chains as an ArviZ object; needs ArviZ and a sampled posterior.

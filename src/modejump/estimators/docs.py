@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound=Callable[..., Any])
 
 SHARED = """
-family : str, OwnLikelihood or BatchLikelihood
+family : str, Student, OwnLikelihood or BatchLikelihood
     Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Models of families other than
     gaussian are compared by Laplace approximations. For classes there are classifiers. A likelihood of your own has
-    neither link nor coefficient prior, and no predictions, because its coefficients are unknown.
+    neither link nor coefficient prior, and no predictions, because its coefficients are unknown. A search for laws has
+    "student" as well: Student-t errors, whose degrees of freedom are estimated (``Student(dof=3)`` gives them), for
+    data with outliers; the weights of the rows that stand for them are frozen before sampling.
 link : str, optional
     Link function; by default the family's first: "identity" for gaussian, "logit", "probit" or "cloglog" for classes,
     "log" for counts, "log" or "inverse" for amounts.
@@ -42,6 +44,8 @@ interval : float, optional
     Level of a central interval, such as 0.9: of new observations, or of the probability of a class.
 kind : str
     "bma" averages over the models; "best" and "median" use the best and the median probability model.
+numbers : bool
+    Whether coefficients and constants are written as numbers.
 digits : int
     Significant digits of the coefficients.
 features, models : int
@@ -56,7 +60,8 @@ models_ : DataFrame
 posterior_ : Posterior
     The object behind both.
 verdict_ : Verdict
-    What can be said about convergence, in plain sentences.
+    How far the answer may be trusted, in plain sentences; ``level`` is about mixing ("exact", "good", "doubtful",
+    "bad"), ``search`` about models that may have been missed ("complete", "well searched", "uncertain").
 laws_ : Laws
     The laws found: features, aliases, and coefficients inside projections.
 problem_ : Problem

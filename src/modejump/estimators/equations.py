@@ -6,8 +6,94 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
+from modejump.core.errors import InputError
+from modejump.estimators.docs import documented
 from modejump.features.symbols import escape_latex, import_sympy, latex_number
+from modejump.features.tokens import quoted
+from modejump.posterior.posterior import KINDS, Posterior
+from modejump.problem.problem import Problem
+
+
+class Equations:
+    """Equations of a fitted estimator."""
+
+    posterior_: Posterior
+
+    @property
+    def _fitted(self) -> Posterior:
+        check_is_fitted(self, "posterior_")
+        return self.posterior_
+
+    @property
+    def problem_(self) -> Problem:
+        """Data and priors as the samplers see them."""
+        return self._fitted.problem
+
+    def coefficients(self, kind: str = "bma") -> pd.DataFrame:
+        """Posterior mean of every coefficient, the intercept first."""
+        raise NotImplementedError
+
+    def _symbols(self, form: str, digits: int = 4) -> list[Any]:
+        """What the coefficients belong to: "text", "latex" or "sympy"."""
+        raise NotImplementedError
+
+    def _equation(self, kind: str) -> tuple[float, np.ndarray]:
+        """Intercept and coefficients for one kind of prediction."""
+        mean = self.coefficients(kind)["mean"].to_numpy()
+        return (float(mean[0]), mean[1:]) if self.problem_.intercept else (0.0, mean)
+
+    @documented()
+    def equation(self, kind: str = "best", numbers: bool = True, digits: int = 4) -> str:
+        """The law as people write it; for families other than gaussian that of the linear predictor.
+
+        {parameters}
+
+        Returns
+        -------
+        str
+            Terms joined by " + ", with their coefficients and the constants inside them. Without ``numbers``,
+            coefficients are left out and constants are named c0, c1, ..., as ``modejump.fit_law`` takes it; the model
+            without terms is "1".
+        """
+        if numbers:
+            return plain_sum(*self._equation(kind), self._symbols("text", digits), digits)
+        posterior = self._fitted
+        if kind not in KINDS:
+            raise InputError(f"kind must be one of 'bma', 'best' and 'median'; got {kind!r}.")
+        if kind == "bma":
+            terms = tuple(posterior.inclusion.index[posterior.inclusion["probability"] > 0.0])
+        else:
+            terms = posterior.best_model() if kind == "best" else posterior.median_model()
+        law = " + ".join(map(quoted, terms)) or "1"
+        if posterior.laws is not None:
+            place = dict(zip(posterior.problem.names, posterior.laws.features, strict=True))
+            law = posterior.laws.language.law([place[name] for name in terms])
+        fixed = [quoted(name) for name in self.problem_.always_in]
+        return " + ".join([*fixed, *([law] if terms or not fixed else [])])
+
+    @documented()
+    def to_latex(self, kind: str = "best", digits: int = 4) -> str:
+        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
+
+        {parameters}
+        """
+        left = self._fitted.problem.family.latex(hat(getattr(self, "target_", "y")))
+        return f"{left} = {latex_sum(*self._equation(kind), self._symbols('latex', digits), digits)}"
+
+    @documented()
+    def to_sympy(self, kind: str = "best") -> Any:
+        """The prediction equation as a SymPy expression; ``predict`` of the same kind evaluates it.
+
+        For families other than gaussian it is the linear predictor, the link of the mean. There ``predict`` also
+        averages over the posterior of the coefficients, so that it is close to the inverse link of the expression
+        and not equal to it.
+
+        {parameters}
+        """
+        return sympy_sum(*self._equation(kind), self._symbols("sympy"))
 
 
 def hat(name: str) -> str:

@@ -89,8 +89,8 @@ class Summary:
     ----------
     facts : tuple of (str, str)
         Data, priors and algorithm, each with a label.
-    verdict, level : str
-        Sentences about convergence, and their level.
+    verdict, level, search : str
+        Sentences about mixing and search, and what they come to.
     features, models : tuple
         The leading ones of each.
     more_features : int
@@ -108,6 +108,7 @@ class Summary:
     facts: tuple[tuple[str, str], ...]
     verdict: str
     level: str
+    search: str
     features: tuple[FeatureLine, ...]
     more_features: int
     models: tuple[ModelLine, ...]
@@ -115,6 +116,11 @@ class Summary:
     mean_size: float
     equation: str = ""
     title: str = "Bayesian variable selection"
+
+    @property
+    def verdict_words(self) -> str:
+        """Mixing and search in a word each, then the sentences."""
+        return f"Mixing: {self.level}. Search: {self.search}. {self.verdict}"
 
     @property
     def size_words(self) -> str:
@@ -125,7 +131,7 @@ class Summary:
         """Plain text of at most 88 columns."""
         indent = 2 + max(len(label) for label, _ in (*self.facts, ("verdict", "")))
         lines = [self.title, "=" * len(self.title)]
-        for label, value in (*self.facts, ("verdict", self.verdict)):
+        for label, value in (*self.facts, ("verdict", self.verdict_words)):
             lines += textwrap.wrap(value, WIDTH, initial_indent=label.ljust(indent), subsequent_indent=" " * indent)
         lines += ["", *self._feature_lines()]
         if self.equation:
@@ -197,7 +203,8 @@ def summarise(
     return Summary(
         facts=_facts(posterior, response, covariates, prior or posterior.problem.model_prior),
         verdict=str(posterior.verdict),
-        level=str(posterior.verdict.level),
+        level=posterior.verdict.level,
+        search=posterior.verdict.search,
         features=tuple(map(FeatureLine, names, shown["probability"].tolist(), mcse, aliases, r_hat)),
         more_features=max(0, len(table) - features),
         models=tuple(

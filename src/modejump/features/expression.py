@@ -29,6 +29,8 @@ class Expression:
         Its measures, as the language defines them.
     spellings : int
         Number of expressions that this one stands for, as the language counts them.
+    constants : int
+        Number of constants that are fitted to the data and counted by the prior; none unless the language says so.
     """
 
     __slots__ = ("__weakref__", "_hash", "complexity", "covariates", "depth", "spellings", "text", "width")
@@ -40,6 +42,7 @@ class Expression:
     width: int
     spellings: int
     _hash: int
+    constants: int = 0
 
     _known: ClassVar[WeakValueDictionary[str, Any]]
 

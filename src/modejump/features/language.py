@@ -12,6 +12,7 @@ The space has the fields ``max_depth``, ``max_width``, ``max_complexity`` (limit
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -32,6 +33,11 @@ def measure(space, table, f):
 @generic
 def assemble(space, table, kind, code, m):
     """The feature of a kind with the m children in ``table.buffer``, in any order; -1 where the table is full."""
+
+
+@generic
+def is_feature(space, table, f):
+    """Whether an entry of the table within the limits is a feature of the space, and no mere part; True by default."""
 
 
 @generic
@@ -78,6 +84,11 @@ def product(space, population, i, j):
     """Inner product of the standardised columns at two places; that of the rows of ``z`` by default."""
 
 
+@implements(is_feature, None)
+def _is_feature(space, table, f):
+    return True
+
+
 @implements(keep_column, None)
 def _keep_nothing(space, pool, population, place):
     return
@@ -89,6 +100,8 @@ def _product(space, population, i, j):
 
 
 _LANGUAGES: dict[str, type[Language]] = {}
+# Constants of a feature by name; what is in backticks is the name of a column.
+_CONSTANT = re.compile(r"`[^`]*`|\bc(\d+)\b")
 
 
 def stored_language(language: Language) -> dict[str, Any]:
@@ -222,6 +235,19 @@ class Language(ABC):
     def from_dict(cls, stored: Mapping[str, Any]) -> Language:
         """The language of a dictionary."""
 
+    def law(self, features: Sequence[Expression]) -> str:
+        """Features joined by plus signs, the constants inside them numbered through; "1" without any."""
+        texts, first = [], 0
+        for feature in features:
+            count = getattr(feature, "constants", 0)
+            texts.append(_renumbered(feature.text, first) if count else feature.text)
+            first += count
+        return " + ".join(texts) or "1"
+
+    def text(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as plain text, its constants as numbers with so many significant digits."""
+        return feature.text
+
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX, its constants with so many significant digits."""
         raise InputError(f"features of the language {self.name!r} have no LaTeX form; ask for text.")
@@ -233,3 +259,8 @@ class Language(ABC):
     def covariate(self, name: str) -> Expression:
         """The feature of a column."""
         return self.compose(0, self.names.index(name), ())
+
+
+def _renumbered(text: str, first: int) -> str:
+    """The text of a feature whose first constant has another place."""
+    return _CONSTANT.sub(lambda m: f"c{int(m[1]) + first}" if m[1] else m[0], text)

@@ -54,7 +54,8 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
     problem = max((p.problem for p in posteriors), key=_rows_held)
     result = _merged_result(results, problem.n_terms)
     united = Posterior(problem, result, None, first.fingerprints)
-    return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints)
+    errors = {law: error for posterior in posteriors for law, error in (posterior.errors or {}).items()}
+    return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints, errors=errors)
 
 
 def _rows_held(problem: Problem) -> int:
@@ -235,6 +236,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         laws=results[0].laws,
         rao_blackwell=_averaged(results),
         search_best=np.concatenate(searched) if searched else None,
+        noise_weight=results[0].noise_weight,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
+from modejump.posterior.best_laws import stored_errors
 from modejump.posterior.fits import KeptModels
 from modejump.posterior.merge import AGREEMENT, chosen_models
 from modejump.posterior.posterior import Posterior
@@ -147,7 +148,9 @@ def _lifted(
         laws=laws,
     )
     kept = {kind: _moved_kept(posterior.kept_models(kind), target, same, count) for kind in ("bma", "best")}
-    return Posterior(laws.problem, lifted, kept, posterior.fingerprints)
+    return Posterior(
+        laws.problem, lifted, kept, posterior.fingerprints, errors=posterior.errors or stored_errors(posterior)
+    )
 
 
 def _summed(values: np.ndarray, target: np.ndarray, count: int) -> np.ndarray:

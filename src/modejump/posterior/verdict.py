@@ -1,4 +1,4 @@
-"""A verdict on convergence in plain sentences, for people who do not read diagnostics."""
+"""A verdict in plain sentences, for people who do not read diagnostics: on mixing, and on the search."""
 
 from __future__ import annotations
 
@@ -8,89 +8,113 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modejump.samplers.diagnostics import APART, Diagnostics
+from modejump.samplers.result import Result, SearchCounts
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
 
-# Levels from best to worst.
+# Levels of mixing from best to worst.
 LEVELS = ("exact", "good", "doubtful", "bad")
+COMPLETE, WELL_SEARCHED, UNCERTAIN = "complete", "well searched", "uncertain"
 # R-hat above this (an effective sample of about fifty in a half chain) leaves doubt.
 UNSURE = 1.01
-# Among thousands of terms some rare one always looks unmixed. Its R-hat counts only where the frequency is in
-# play: between these bounds, or with a Monte Carlo error that touches the second decimal.
-_RARE = 0.01
-_SETTLED = 0.002
 # Monte Carlo errors above this leave the second decimal in doubt.
 COARSE = 0.01
+# Among thousands of terms some rare one always looks unmixed. Terms of a probability below this, or above one minus
+# this, that have the second decimal settled change no answer and are not judged by their R-hat.
+RARE = 0.05
 # Frequency and renormalised estimates further apart than this, and than four Monte Carlo errors, disagree.
 DISAGREE = 0.05
 _ERRORS = 4.0
 # Posterior mass outside of the visited models above this is worth a warning.
 UNVISITED = 0.05
-# Chains whose best models differ by less than this in log posterior have found the same, rounding apart.
-SAME_BEST = 1e-3
+# A search for laws is good where so many independent searches at least, and this share of them, met the best model.
+REACHED, REACHED_SHARE = 4, 0.5
 
 
 class Verdict(str):
-    """A verdict: text of one to five sentences, with ``level`` "exact", "good", "doubtful" or "bad"."""
+    """A verdict: text of a few sentences with two attributes.
+
+    Attributes
+    ----------
+    level : str
+        Mixing, whether the frequencies have converged: "exact", "good", "doubtful" or "bad".
+    search : str
+        Whether better models may have been missed: "complete", "well searched" or "uncertain".
+    """
 
     level: str
+    search: str
 
-    def __new__(cls, text: str, level: str) -> Verdict:
-        """A text with its level."""
+    def __new__(cls, text: str, level: str, search: str) -> Verdict:
+        """A text with what it says about mixing and about the search."""
         self = super().__new__(cls, text)
-        self.level = level
+        self.level, self.search = level, search
         return self
 
-    def __reduce__(self) -> tuple[type[Verdict], tuple[str, str]]:
-        """What a copy is made from; without it neither copy nor pickle knows the level."""
-        return Verdict, (str(self), self.level)
+    def __reduce__(self) -> tuple[type[Verdict], tuple[str, str, str]]:
+        """What a copy is made from; without it neither copy nor pickle knows the attributes."""
+        return Verdict, (str(self), self.level, self.search)
 
 
 def verdict(posterior: Posterior) -> Verdict:
-    """Say how far the probabilities of this posterior may be trusted.
+    """Say how far the probabilities of this posterior may be trusted, and whether better models may be missing.
 
     Returns
     -------
     Verdict
-        A string with the attribute ``level``: "exact" after enumeration; "good" where chains agree with each
-        other and with the renormalised estimate; "doubtful" where R-hat exceeds 1.01, a Monte Carlo error
-        exceeds 0.01, the two estimates differ by more than 0.05 and four Monte Carlo errors, or the run was
-        interrupted; "bad" where chains sit apart (R-hat above 1.05) or nothing was sampled. Terms that are
-        rarely in (or out) with a Monte Carlo error below 0.002 are not judged by their R-hat. Reversible chains
-        over features are judged in the same way, and are "doubtful" as well where models that no chain visited
-        may hold more than 0.05 of the posterior. A search among features that does not sample is "good" where
-        two chains or more reached the best model, and "doubtful" otherwise.
+        A string with two attributes.
+
+        ``level`` is about mixing: "exact" after enumeration; "good" where chains agree with each other and with the
+        renormalised estimate; "doubtful" where R-hat exceeds 1.01, a Monte Carlo error exceeds 0.01, the two estimates
+        differ by more than 0.05 and four Monte Carlo errors, the errors are too large to tell, or the run was
+        interrupted; "bad" where chains sit apart (R-hat above 1.05) or nothing was sampled. Terms of a probability
+        below 0.05 or above 0.95 with a Monte Carlo error of at most 0.01 are not judged by their R-hat.
+
+        ``search`` is about models that nobody met: "complete" after enumeration. Among features it is "well searched"
+        where at least four independent searches, and half of them, met the best model of the run, and models that no
+        chain visited hold at most 0.05 of the posterior; among given terms, where at least two chains, and half of
+        them, visited the best model; otherwise "uncertain". A search among features that does not sample has no
+        frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
     """
     result = posterior.result
     if result.exact:
-        all_models = f"All {_count(result.n_models)} models were"
-        start = "The only possible model was" if result.n_models == 1 else all_models
-        lost = _lost_digits(result.models.log_posterior)
-        if lost:
-            return Verdict(f"{start} evaluated. {lost}", "doubtful")
-        return Verdict(f"{start} evaluated{_exactly(posterior)}", "exact")
-    if result.algorithm == "gmjmcmc" and result.chain_best is not None:
-        return _search(result.chain_best, result.n_models, result.finished)
+        return _enumerated(posterior)
+    found, search = _search(result)
+    stopped = _unfinished(result.finished)
+    if result.algorithm == "gmjmcmc":
+        start = f"Renormalised over {_count(result.n_models)} model{'s' if result.n_models > 1 else ''} found."
+        level = "good" if search == WELL_SEARCHED and result.finished else "doubtful"
+        return Verdict(" ".join(text for text in (start, found, stopped[0]) if text), level, search)
     d = posterior.diagnostics
     if d is None:
         text = (
             f"No sampling step was recorded, so the probabilities are renormalised over the "
             f"{_count(result.n_models)} models evaluated in warm-up and carry no error estimate; run longer."
         )
-        return Verdict(text, "bad")
+        return Verdict(text, "bad", UNCERTAIN)
     names = posterior.problem.names
     parts = [
         _agreement(posterior, d),
         _chains(d, names),
         _constant(d, names),
-        # Where every column has an estimate, unvisited models hide none.
-        _outside(result.unvisited, "mjmcmc" if result.rao_blackwell is not None else result.algorithm),
+        (found, "good"),
         _library(result.library, result.algorithm),
-        _unfinished(result.finished),
+        stopped,
     ]
     level = max((level for _, level in parts), key=LEVELS.index)
-    return Verdict(" ".join(text for text, _ in parts if text), level)
+    return Verdict(" ".join(text for text, _ in parts if text), level, search)
+
+
+def _enumerated(posterior: Posterior) -> Verdict:
+    """Where all models were evaluated."""
+    result = posterior.result
+    all_models = f"All {_count(result.n_models)} models were"
+    start = "The only possible model was" if result.n_models == 1 else all_models
+    lost = _lost_digits(result.models.log_posterior)
+    if lost:
+        return Verdict(f"{start} evaluated. {lost}", "doubtful", COMPLETE)
+    return Verdict(f"{start} evaluated{_exactly(posterior)}", "exact", COMPLETE)
 
 
 def _exactly(posterior: Posterior) -> str:
@@ -98,7 +122,9 @@ def _exactly(posterior: Posterior) -> str:
     family = posterior.problem.family
     if family.conjugate or family.custom:
         return ": the probabilities are exact."
-    return ", each by Laplace's approximation to its marginal likelihood."
+    if posterior.result.n_models == 1:
+        return "; its marginal likelihood is a Laplace approximation."
+    return "; their marginal likelihoods are Laplace approximations."
 
 
 def _lost_digits(log_posterior: np.ndarray) -> str:
@@ -113,26 +139,68 @@ def _lost_digits(log_posterior: np.ndarray) -> str:
     )
 
 
-def _reached_best(chain_best: np.ndarray) -> int:
-    """How many chains of a search found the best model of all."""
-    return int((chain_best >= chain_best.max() - SAME_BEST).sum())
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
-def _search(chain_best: np.ndarray, models: int, finished: bool) -> Verdict:
-    """A search has no Monte Carlo error; that its chains meet in one best model is what speaks for it."""
-    chains, reached = len(chain_best), _reached_best(chain_best)
-    start = f"Renormalised over {_count(models)} model{'s' if models > 1 else ''} found by"
-    if chains == 1:
-        text = f"{start} one chain, so nothing tells whether it found the best model; run more chains."
-    elif reached == 1:
-        text = (
-            f"{start} {_count(chains)} chains; only one of them reached the best model, so better ones may be "
-            "left to find; run longer."
-        )
+def well_searched(counts: SearchCounts) -> bool:
+    """Whether so many independent searches for laws met the best model that hardly a better one is left.
+
+    Calibrated on searches of random laws: of runs that the rule passes, at least 95 % hold the best model that any of
+    20 runs finds; see the guide.
+    """
+    return counts.reached >= max(REACHED, REACHED_SHARE * counts.searches)
+
+
+def _search(result: Result) -> tuple[str, str]:
+    """What is known about models that nobody met."""
+    counts, unvisited = result.search, result.unvisited
+    if result.search_best is None or not len(result.search_best):
+        return _visited_best(counts, unvisited)
+    assert counts is not None
+    searches, reached = counts.searches, counts.reached
+    if searches == 1:
+        text = "There was one search, so nothing tells whether it found the best model; run more chains."
+    elif reached == 0:
+        text = f"None of {_count(searches)} independent searches met the best model, which sampling found later"
     else:
-        text = f"{start} {_count(chains)} chains; {_count(reached)} of them reached the best model."
-    stopped, level = _unfinished(finished)
-    return Verdict(f"{text} {stopped}".rstrip(), "doubtful" if reached == 1 else level)
+        text = f"{_count(reached)} of {_count(searches)} independent searches met the best model"
+    good = searches > 1 and well_searched(counts)
+    if searches > 1:
+        text += "." if good else ", so better ones may be left to find; run longer."
+    mass = _unvisited(unvisited)
+    if mass and unvisited > UNVISITED:
+        return f"{text} {mass}, perhaps with features that were not met; run longer.", UNCERTAIN
+    return f"{text} {mass}." if mass else text, WELL_SEARCHED if good else UNCERTAIN
+
+
+def _visited_best(counts: SearchCounts | None, unvisited: float) -> tuple[str, str]:
+    """The same where all terms are known.
+
+    Unvisited models hide no term there: every term has its frequency, and R-hat and the Monte Carlo error judge that
+    directly. In a wide, flat posterior hardly a model is visited twice, and frequencies are right all the same; what is
+    lost are probabilities of single models and renormalised estimates.
+    """
+    if counts is None:
+        return "", UNCERTAIN
+    good = counts.reached >= max(2, counts.searches / 2)
+    mass = _unvisited(unvisited)
+    if mass and unvisited > UNVISITED:
+        mass += ": probabilities of single models suffer from that, frequencies of terms do not"
+    text = f"{mass}." if mass else ""
+    if not good and counts.searches > 1:
+        who = "None" if counts.reached == 0 else f"Only {counts.reached}"
+        text += f" {who} of {counts.searches} chains visited the best model, so a better one may exist."
+    return text.strip(), WELL_SEARCHED if good else UNCERTAIN
+
+
+def _unvisited(unvisited: float) -> str:
+    """Mass of the models that no chain visited, without a full stop; empty where nobody knows."""
+    if np.isnan(unvisited):
+        return ""
+    return f"Models that no chain visited are estimated to hold {_percent(unvisited)} of the posterior"
+
+
+# --- mixing -----------------------------------------------------------------------------------------------------------
 
 
 def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
@@ -140,31 +208,32 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
     result = posterior.result
     assert result.batch_means is not None
     chains = result.batch_means.shape[0]
-    start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''}, frequencies"
+    start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''},"
     if len(d.frequency) == 0:
-        return f"{start} have nothing to count: no term can enter or leave.", "good"
+        return f"{start} frequencies have nothing to count: no term can enter or leave.", "good"
     other, what = posterior.renormalised, f"estimates renormalised over {_count(result.n_models)} models"
     if result.rao_blackwell is not None and result.laws is not None:
         language: Any = result.laws.language
         other = result.rao_blackwell[[language.place(f) for f in result.laws.features]]
         what = f"conditional probabilities of all {_count(len(result.rao_blackwell))} columns given models drawn"
-    gap = np.abs(d.frequency - other)
-    at = int(np.argmax(gap))
-    outside = (gap > DISAGREE) & (gap > _ERRORS * np.nan_to_num(d.mcse))
-    if outside.any():
-        at = int(np.argmax(np.where(outside, gap, -1.0)))
-    word = "disagree" if outside.any() else "agree"
-    errors = _in_errors(gap[at], d.mcse[at])
-    text = (
-        f"{start} {word} with {what}: the largest difference is {gap[at]:.2g} ({posterior.problem.names[at]}{errors})."
-    )
-    if outside.any():
-        text = text[:-1] + ", so the chains may have missed part of the posterior."
-    return text, "doubtful" if outside.any() else "good"
+    gap, error = np.abs(d.frequency - other), np.nan_to_num(d.mcse, nan=np.inf)
+    apart = (gap > DISAGREE) & (gap > _ERRORS * error)
+    unclear = _ERRORS * error > DISAGREE
+    # Name the difference that decides: one that is there, one that could not be seen, or the largest.
+    decides = apart if apart.any() else unclear if unclear.any() else np.ones(len(gap), bool)
+    at = int(np.argmax(np.where(decides, gap, -1.0)))
+    where = f"{gap[at]:.2g} ({posterior.problem.names[at]}{_in_errors(gap[at], d.mcse[at])})"
+    if apart.any():
+        text = f"frequencies disagree with {what}: the largest difference is {where}, so the chains may have missed"
+        return f"{start} {text} part of the posterior.", "doubtful"
+    if unclear.any():
+        text = f"the errors are too large to tell whether frequencies agree with {what}: the largest difference is"
+        return f"{start} {text} {where}; run longer.", "doubtful"
+    return f"{start} frequencies agree with {what}: the largest difference is {where}.", "good"
 
 
 def _in_errors(gap: float, mcse: float) -> str:
-    if gap == 0.0:
+    if gap == 0.0 or np.isnan(mcse):
         return ""
     return f", {gap / mcse:.1f} Monte Carlo errors" if mcse > 0.0 else ", whose frequency has no variation"
 
@@ -172,8 +241,8 @@ def _in_errors(gap: float, mcse: float) -> str:
 def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
     """R-hat, effective sample size and Monte Carlo error; silent on terms that never changed."""
     varied = (d.frequency > 0.0) & (d.frequency < 1.0)
-    rare = np.minimum(d.frequency, 1.0 - d.frequency) < _RARE
-    in_play = varied & ~(rare & (d.mcse <= _SETTLED))
+    rare = np.minimum(d.frequency, 1.0 - d.frequency) < RARE
+    in_play = varied & ~(rare & (d.mcse <= COARSE))
     apart = np.flatnonzero(in_play & (d.r_hat > APART))
     if len(apart):
         apart = apart[np.argsort(-d.r_hat[apart], kind="stable")]
@@ -212,25 +281,6 @@ def _constant(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
     if not len(sure):
         return "", "good"
     return f"{_list(names, sure)} {'was' if len(sure) == 1 else 'were'} always included.", "good"
-
-
-def _outside(unvisited: float, algorithm: str) -> tuple[str, str]:
-    """Mass of the models that no chain visited.
-
-    Over a fixed list of terms it leaves the level alone. Every term has its frequency, and R-hat and the Monte
-    Carlo error judge that directly: in a wide, flat posterior hardly a model is visited twice, and frequencies are
-    right all the same. What is lost are probabilities of single models and renormalised estimates, and where these
-    go astray they disagree with the frequencies, which is judged above. Over features it is another matter: what
-    was not visited may hold features that nobody has met, which have no row in any table and no R-hat to warn.
-    """
-    if np.isnan(unvisited):
-        return "", "good"
-    start = f"Models that no chain visited are estimated to hold {_percent(unvisited)} of the posterior"
-    if unvisited <= UNVISITED:
-        return f"{start}.", "good"
-    if algorithm == "mjmcmc":
-        return f"{start}: probabilities of single models suffer from that, frequencies of terms do not.", "good"
-    return f"{start}, perhaps with features that were not met; run longer.", "doubtful"
 
 
 def _library(features: int, algorithm: str) -> tuple[str, str]:

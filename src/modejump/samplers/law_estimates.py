@@ -212,8 +212,7 @@ def result_of_chains(
         library_share=float(evaluated.visits.sum() / steps),
         laws=laws,
         # Without a search before them the chains are searches, which share no library.
-        search_best=np.concatenate(
-            [o.bests for o in searched] or [[] if chains[0].library else [c.best for c in chains]]
-        ),
+        search_best=_bests(searched) if searched or chains[0].library else np.array([c.best for c in chains]),
+        noise_weight=problem.noise_weight,
         **about,
     )

@@ -15,7 +15,7 @@ from modejump.features.expression import Expression
 from modejump.features.language import Language
 from modejump.features.logic import grammar as _grammar  # noqa: F401  (implementations of the generic functions)
 from modejump.features.logic.columns import LogicPool, new_pool
-from modejump.features.logic.expression import LogicFeature, to_latex, to_sympy
+from modejump.features.logic.expression import LogicFeature, in_brackets, to_latex, to_sympy
 from modejump.features.logic.functions import functions_of
 from modejump.features.logic.operators import EDIT_GAIN, LOGIC, OPERATORS, LogicRules
 from modejump.features.logic.space import EDIT_WEIGHTS, LogicSpace
@@ -171,6 +171,10 @@ class Logic(Language):
         made = cls(stored["names"], LogicSpace(**stored["limits"]))
         made.weights = np.array(stored["weights"])
         return made
+
+    def law(self, features: Sequence[Expression]) -> str:
+        """Features joined by plus signs."""
+        return " + ".join(in_brackets(feature.text) for feature in features) or "1"
 
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX."""

@@ -32,6 +32,15 @@ DOMAINS: dict[str, Callable[[Array], NDArray[np.bool_]]] = {
 }
 
 
+# Odd and even functions among them.
+PARITY = {
+    "sin": -1, "sin_deg": -1, "tanh": -1, "atan": -1, "erf": -1, "arcsinh": -1, "inv": -1, "cube": -1, "to3": -1,
+    "p3": -1, "pm1": -1,
+    "cos": 1, "cos_deg": 1, "gauss": 1, "exp_abs": 1, "log1p_abs": 1, "troot": 1, "sroot": 1, "sqrt": 1, "cbrt": 1,
+    "square": 1, "p2": 1, "pm2": 1, "to23": 1, "to25": 1, "to35": 1,
+}  # fmt: skip
+
+
 class Builtin(NamedTuple):
     """One built-in transform; fields as in `Transform`, the domain by its text."""
 
@@ -42,10 +51,17 @@ class Builtin(NamedTuple):
     sympy: Builder
     latex: str
     domain: str = REAL
+    parity: int = 0
 
 
 def builtins() -> Iterator[Builtin]:
     """All built-in transforms."""
+    for row in _even_and_odd():
+        yield row._replace(parity=PARITY.get(row.name, 0))
+
+
+def _even_and_odd() -> Iterator[Builtin]:
+    yield from _named_by_people()
     yield from _smooth()
     yield from _powers()
     yield from _rectifiers()
@@ -96,6 +112,18 @@ def _smooth() -> Iterator[Builtin]:
         lambda x: log(abs(x) + 1), r"\log\left(\left|#1\right| + 1\right)",
     )  # fmt: skip
     yield Builtin("arcsinh", "arcsinh(x)", np.arcsinh, lambda x: math.asinh(x), _named("asinh"), _call("arsinh"))
+
+
+def _named_by_people() -> Iterator[Builtin]:
+    yield Builtin("exp", "exp(x)", np.exp, lambda x: math.exp(x), _named("exp"), r"\exp\left(#1\right)")
+    yield Builtin(
+        "log", "log(x)", np.log, lambda x: math.log(x) if x > 0.0 else math.nan, _named("log"),
+        r"\log\left(#1\right)", POSITIVE,
+    )  # fmt: skip
+    yield _absolute_power("sqrt", "1/2")._replace(scalar=lambda x: math.sqrt(abs(x)))
+    yield _absolute_power("cbrt", "1/3")
+    yield _power("inv", "-1", lambda x: 1.0 / x, lambda x: 1.0 / x if x != 0.0 else math.nan, NOT_ZERO)
+    yield _whole_power("cube", 3)
 
 
 def _sigmoid(x):

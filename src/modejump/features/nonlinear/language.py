@@ -24,7 +24,7 @@ from modejump.features.nonlinear.operators import (
     PROJECTION,
     NonlinearSpace,
 )
-from modejump.features.nonlinear.printing import to_latex, to_sympy
+from modejump.features.nonlinear.printing import to_latex, to_sympy, to_text
 from modejump.features.nonlinear.projections import Alphas, find_alphas
 from modejump.features.nonlinear.space import ALPHAS, EDIT_WEIGHTS, NEED_TRANSFORM, Space
 from modejump.features.nonlinear.text import parse
@@ -56,7 +56,7 @@ class Nonlinear(Language):
     operators = OPERATORS
 
     def __init__(self, names: Sequence[str], transforms: Sequence[Transform], limits: Space) -> None:
-        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits
+        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits.by_rules("paper")
         self._columns = {name: j for j, name in enumerate(self.names)}
         self._codes = {t.name: j for j, t in enumerate(self.transforms)}
 
@@ -178,6 +178,11 @@ class Nonlinear(Language):
         """The language of a dictionary; of its transforms those that are known here."""
         known = [transforms[name] for name in stored["transforms"] if name in transforms]
         return cls(stored["names"], known, Space(**stored["limits"]))
+
+    def text(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as plain text, with numbers in its projections."""
+        assert isinstance(feature, Feature)
+        return to_text(feature, constants, digits) if self.fits_constants else feature.text  # type: ignore[arg-type]
 
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX."""

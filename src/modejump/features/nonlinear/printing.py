@@ -1,4 +1,7 @@
-"""Features as LaTeX and as SymPy expressions; their plain text is part of `modejump.features.nonlinear.expression`."""
+"""Features as text with numbers, as LaTeX and as SymPy expressions.
+
+Their text without numbers is part of `modejump.features.nonlinear.expression`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,41 @@ from numpy.typing import ArrayLike
 from modejump.features.nonlinear.expression import Feature, coefficients
 from modejump.features.nonlinear.transforms import ARGUMENT, Transform, default_latex, transforms
 from modejump.features.symbols import escape_latex, import_sympy, latex_number
+
+
+def to_text(feature: Feature, alphas: Mapping[Feature, ArrayLike], digits: int = 4) -> str:
+    """Return the text of a feature with numbers in its projections.
+
+    Parameters
+    ----------
+    feature : Feature
+        The feature.
+    alphas : mapping from Feature to array of w + 1 floats
+        For each projection in the feature its intercept and the coefficients of its parents, in order.
+    digits : int
+        Significant digits of these numbers.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> to_text(Feature("a*sin(1 + b)"), {Feature("sin(1 + b)"): [0.5, -2.0]})
+    'a*sin(0.5 - 2*b)'
+    """
+    texts: dict[Feature, str] = {}
+    for node in feature.subfeatures():
+        parts = [texts[child] for child in node.children]
+        if node.kind == "projection":
+            first, *rest = coefficients(node, alphas).tolist()
+            signed = [f" {'-' if c < 0 else '+'} {abs(c):.{digits}g}*{part}" for c, part in zip(rest, parts)]
+            texts[node] = f"{node.transform}({first:.{digits}g}{''.join(signed)})"
+        elif node.transform is not None:
+            texts[node] = f"{node.transform}({parts[0]})"
+        else:
+            texts[node] = "*".join(parts) or node.text
+    return texts[feature]
 
 
 def to_latex(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None, digits: int = 4) -> str:

@@ -60,6 +60,8 @@ class Transform:
         LaTeX of its value, with ``#1`` where the argument goes.
     domain : Domain
         Where it is defined.
+    parity : {-1, 0, 1}
+        -1 where g(-x) = -g(x), 1 where g(-x) = g(x), 0 where neither holds.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Transform:
     sympy: Builder | None = field(repr=False)
     latex: str = field(repr=False)
     domain: Domain
+    parity: int = 0
 
     def __call__(self, x: ArrayLike) -> Array:
         """Return the value at x."""
@@ -93,12 +96,13 @@ class Transform:
 class Transforms(Mapping[str, Transform]):
     """The registry of G, a mapping from names to transforms.
 
-    Built in are the bounded ``sigmoid``, ``sin``, ``cos``, ``sin_deg``, ``cos_deg`` (of degrees), ``tanh``,
-    ``atan``, ``erf``, ``gauss``, ``exp_abs``; the slow ``log1p_abs``, ``arcsinh``, ``troot``, ``sroot``; the
-    powers ``to23``, ``to25``, ``to3``, ``to35``, ``square``; the rectifiers ``relu``, ``nrelu``, ``gelu``,
-    ``ngelu`` and the steps ``hs``, ``nhs``; and the fractional polynomials ``p0``, ``p2``, ``p3``, ``p05``,
-    ``pm05``, ``pm1``, ``pm2`` with their products with the logarithm ``p0p0``, ``p0p05``, ``p0p1``, ``p0p2``,
-    ``p0p3``, ``p0pm05``, ``p0pm1``, ``p0pm2``. The ``formula`` of each says what it is.
+    Built in are ``exp``, ``log``, ``sqrt``, ``cbrt``, ``inv``, ``square``, ``cube``; the bounded ``sigmoid``, ``sin``,
+    ``cos``, ``sin_deg``, ``cos_deg`` (of degrees), ``tanh``, ``atan``, ``erf``, ``gauss``, ``exp_abs``; the slow
+    ``log1p_abs``, ``arcsinh``, ``troot``, ``sroot``; the powers ``to23``, ``to25``, ``to3``, ``to35``; the rectifiers
+    ``relu``, ``nrelu``, ``gelu``, ``ngelu`` and the steps ``hs``, ``nhs``; and the fractional polynomials ``p0``,
+    ``p2``, ``p3``, ``p05``, ``pm05``, ``pm1``, ``pm2`` with their products with the logarithm ``p0p0``, ``p0p05``, ``p0p1``,
+    ``p0p2``, ``p0p3``, ``p0pm05``, ``p0pm1``, ``p0pm2``. The ``formula`` of each says what it is. Roots are of absolute
+    values, but for the fractional polynomials.
 
     Examples
     --------
@@ -119,7 +123,9 @@ class Transforms(Mapping[str, Transform]):
     }
 
     def __init__(self) -> None:
-        self._by_name = {row.name: Transform(*row[:-1], Domain(row.domain, DOMAINS[row.domain])) for row in builtins()}
+        self._by_name = {
+            row.name: Transform(*row[:-2], Domain(row.domain, DOMAINS[row.domain]), row.parity) for row in builtins()
+        }
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> Transform:
