@@ -50,9 +50,8 @@ def all_laws(language: Laws, most: int) -> list[list[Feature]]:
             for e, more in zip(exponents, cost, strict=True):
                 if c + more <= most and not (base.function == "exp" and e != 1):
                     factors[c + more].append((base, Feature.power(base, e)))
-        products = (some for some in _sets(factors, c, width, 1) if _is_product(some))
-        monomials[c] = [f for f in map(lambda some: Feature.product(*some), products)]
-        _add_terms(terms, monomials[c], c, most, language.max_constants)
+        monomials[c] = [Feature.product(*some) for some in _sets(factors, c, width, 1) if _is_product(some)]
+        _add_terms(terms, monomials[c], c, most, language.limits.max_constants)
         made += len(sums[c]) + len(monomials[c])
         if made > MOST_FEATURES:
             raise InputError(
@@ -103,13 +102,15 @@ def _sets(
     """Sets of items of different groups with this total complexity, ``between`` more for each but the first."""
     ranked = [(c, i, group, item) for c, level in enumerate(levels) for i, (group, item) in enumerate(level)]
 
-    def extend(first: int, left: int, taken: tuple[Feature, ...], groups: frozenset[Feature]) -> Iterator[tuple[Feature, ...]]:
+    def extend(
+        first: int, left: int, taken: tuple[Feature, ...], groups: frozenset[Feature]
+    ) -> Iterator[tuple[Feature, ...]]:
         if left == 0 and len(taken) >= least:
             yield taken
         if left <= 0 or len(taken) == most:
             return
         for at in range(first, len(ranked)):
-            c, _, group, item = ranked[at]
+            c, group, item = ranked[at]
             spent = c + (between if taken else 0)
             if spent > left:
                 break

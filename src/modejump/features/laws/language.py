@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,18 @@ from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.language import Language
 from modejump.features.laws import grammar  # noqa: F401  (its compiled functions are part of the language)
+from modejump.features.laws.columns import LawPool, new_pool
 from modejump.features.laws.edits import EDIT_GAIN, OPERATORS
 from modejump.features.laws.enumeration import all_laws
 from modejump.features.laws.expression import KINDS, Feature, compose, evaluate
 from modejump.features.laws.nodes import CALL, COS, EXP, LOG, ONE, PLAIN, POWER, SIN, LawSpace
-from modejump.features.laws.powers import POWERS, SAME
+from modejump.features.laws.powers import exponents_and_functions
 from modejump.features.laws.printing import to_latex, to_sympy
 from modejump.features.laws.text import parse
+from modejump.features.laws.units import packed_units
 from modejump.features.nonlinear.space import Space
-from modejump.features.nonlinear.transforms import Transform, transforms
+from modejump.features.nonlinear.transforms import Transform
+from modejump.features.nonlinear.transforms import transforms as known
 from modejump.features.table import COVARIATE, MAX_CHILDREN
 
 # Tree edits by share; each kind stands beside its inverse.
@@ -50,24 +54,6 @@ INSERTED = (1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
 _TRAITS = {"exp": EXP, "log": LOG, "sin": SIN, "cos": COS}
 
 
-def exponents_of(names: Iterable[str]) -> tuple[Fraction, ...]:
-    """Exponents that transforms bring in, sorted: 1 to 4 always, 3/2 and 2/3 by the roots, negative ones by "inv".
-
-    Examples
-    --------
-    >>> [str(e) for e in exponents_of(["inv", "sqrt"])]
-    ['-4', '-3', '-2', '-3/2', '-1', '-1/2', '1/2', '1', '3/2', '2', '3', '4']
-    """
-    given = {POWERS[name] for name in names if name in POWERS}
-    found = {Fraction(k) for k in (1, 2, 3, 4)} | (given - {Fraction(-1)})
-    for root, more in ((Fraction(1, 2), Fraction(3, 2)), (Fraction(1, 3), Fraction(2, 3))):
-        if root in given:
-            found.add(more)
-    if Fraction(-1) in given:
-        found |= {-e for e in found}
-    return tuple(sorted(found))
-
-
 class Laws(Language):
     """Laws over some covariates.
 
@@ -78,32 +64,17 @@ class Laws(Language):
     transforms : sequence of Transform
         Functions and powers; powers ("inv", "sqrt", ...) say which exponents there are.
     limits : Space
-        Limits of the space, and weights of the operators.
-    constants : int
-        The largest number of fitted constants in a feature.
-    units : sequence of int, optional
-        Unit of each covariate, packed so that the unit of a product is the sum.
-    target_unit : int, optional
-        Unit that features without constants have; any by default.
+        Limits of the space, units, and weights of the operators.
     """
 
     name = "laws"
     operators = OPERATORS
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        transforms: Sequence[Transform],
-        limits: Space,
-        constants: int = 4,
-        units: Sequence[int] | None = None,
-        target_unit: int | None = None,
-    ) -> None:
-        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits
-        self.max_constants, self.target_unit = int(constants), target_unit
-        self.units = (0,) * len(self.names) if units is None else tuple(int(u) for u in units)
-        self.exponents = exponents_of(t.name for t in transforms)
-        self.functions = _functions_of(self.transforms)
+    def __init__(self, names: Sequence[str], transforms: Sequence[Transform], limits: Space) -> None:
+        self.names, self.transforms, self.limits = tuple(names), tuple(transforms), limits.by_rules("laws")
+        self.exponents, functions = exponents_and_functions(t.name for t in transforms)
+        given = {t.name: t for t in transforms}
+        self.functions = tuple(given[name] if name in given else known[name] for name in sorted(functions))
         self._columns = {name: j for j, name in enumerate(self.names)}
         self._codes = {t.name: j for j, t in enumerate(self.functions)}
 
@@ -111,12 +82,21 @@ class Laws(Language):
         """In another process, the transforms that a user added become known with the language."""
         self.__dict__.update(state)
         for transform in self.transforms:
-            transforms.adopt(transform)
+            known.adopt(transform)
+
+    @cached_property
+    def _units(self) -> tuple[np.ndarray, int]:
+        return packed_units(self.names, self.limits.units, self.limits.target_unit)
+
+    @property
+    def _strict(self) -> bool:
+        """Whether features without constants must have the unit of the response."""
+        return self.limits.strict_units and self.limits.target_unit is not None
 
     @property
     def fits_constants(self) -> bool:
         """Whether features may hold fitted constants."""
-        return self.max_constants > 0
+        return self.limits.max_constants > 0
 
     def space(self) -> LawSpace:
         """The compiled half."""
@@ -134,7 +114,7 @@ class Laws(Language):
             max_depth=int(limits.depth),
             max_width=int(limits.width),
             max_complexity=int(limits.complexity),
-            max_constants=self.max_constants,
+            max_constants=limits.max_constants,
             n_columns=len(self.names),
             rank=np.array([order.index(name) for name in self.names]),
             functions=len(self.functions),
@@ -144,9 +124,9 @@ class Laws(Language):
             denominator=denominator,
             exponent_cost=np.array([Feature.power(x, e).complexity - 1 for e in exponents]),
             inserted=np.array([j for j, e in enumerate(exponents) if e in INSERTED]),
-            units=np.array(self.units, np.int64),
-            target_unit=0 if self.target_unit is None else self.target_unit,
-            strict=int(self.target_unit is not None),
+            units=self._units[0],
+            target_unit=self._units[1],
+            strict=int(self._strict),
             bases=bases / bases.sum(),
             exponent_weight=weight / weight.sum(),
             coefficients=coefficients / coefficients.sum(),
@@ -159,13 +139,26 @@ class Laws(Language):
         """Cumulative weights of the operators, and those of the edits among themselves."""
         limits = self.limits
         edits = {k: w for k, w in EDIT_WEIGHTS.items() if self.functions or k not in NEED_FUNCTION}
-        makers = {k: float(getattr(limits, k)) for k in OPERATORS[:4] if self.functions or k not in NEED_FUNCTION}
+        # Functions of one law and of a combination share a weight: `projection` of a space is the paper's.
+        makers = {"mutation": limits.mutation, "crossover": limits.crossover}
+        if self.functions:
+            makers |= dict.fromkeys(("modification", "projection"), 0.5 * limits.modification)
         shares = {k: limits.edits * w / sum(edits.values()) for k, w in edits.items()}
         if sum(makers.values()) > 0.0:
             shares |= {k: (1.0 - limits.edits) * w / sum(makers.values()) for k, w in makers.items()}
         weight = np.array([shares.get(k, 0.0) for k in OPERATORS])
         edit_weight = np.array([edits.get(k, 0.0) for k in OPERATORS])
         return {"cumulative": np.cumsum(weight / weight.sum()), "edit_weight": edit_weight / edit_weight.sum()}
+
+    def new_pool(
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+    ) -> tuple[LawPool, Any]:
+        """Columns for compiled code."""
+        limits = self.limits
+        return new_pool(
+            x, y, root_weight, features, slots, functions=self.functions, exponents=self.exponents,
+            constants=limits.max_constants, depth=limits.depth, complexity=limits.complexity,
+        )  # fmt: skip
 
     def parse(self, text: str) -> Feature:
         """The feature that a text stands for; unquoted c0, c1, ... are constants where the space has any."""
@@ -200,14 +193,18 @@ class Laws(Language):
     def contains(self, feature: Expression) -> bool:
         """Whether a feature is in the space."""
         limits = self.limits
-        if not isinstance(feature, Feature) or not feature.is_monomial or not feature.covariates <= self._columns.keys():
+        if (
+            not isinstance(feature, Feature)
+            or not feature.is_monomial
+            or not feature.covariates <= self._columns.keys()
+        ):
             return False
         if feature.depth > limits.depth or feature.width > limits.width or feature.complexity > limits.complexity:
             return False
-        if feature.constants > self.max_constants or not all(map(self._knows, feature.subfeatures())):
+        if feature.constants > limits.max_constants or not all(map(self._knows, feature.subfeatures())):
             return False
         unit = self._unit(feature)
-        return unit is not None and (self.target_unit is None or feature.constants > 0 or unit == self.target_unit)
+        return unit is not None and (not self._strict or feature.constants > 0 or unit == self._units[1])
 
     def _knows(self, node: Feature) -> bool:
         return (node.function is None or node.function in self._codes) and (
@@ -217,7 +214,7 @@ class Laws(Language):
     def _unit(self, node: Feature) -> Fraction | None:
         """Unit of a node; None where it adds unlike quantities, or takes a function of one with a unit."""
         if node.name is not None:
-            return Fraction(self.units[self._columns[node.name]])
+            return Fraction(int(self._units[0][self._columns[node.name]]))
         units = [self._unit(child) for child in node.children]
         known = [unit for unit in units if unit is not None]
         if len(known) < len(units):
@@ -246,21 +243,14 @@ class Laws(Language):
 
     def to_dict(self) -> dict[str, Any]:
         """What the space is."""
-        return {
-            "names": list(self.names),
-            "transforms": [t.name for t in self.transforms],
-            "limits": dataclasses.asdict(self.limits),
-            "constants": self.max_constants,
-            "units": list(self.units),
-            "target_unit": self.target_unit,
-        }
+        limits = dataclasses.asdict(self.limits)
+        return {"names": list(self.names), "transforms": [t.name for t in self.transforms], "limits": limits}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Laws:
         """The language of a dictionary; of its transforms those that are known here."""
-        known = [transforms[name] for name in stored["transforms"] if name in transforms]
-        rest = {name: stored[name] for name in ("constants", "units", "target_unit")}
-        return cls(stored["names"], known, Space(**stored["limits"]), **rest)
+        some = [known[name] for name in stored["transforms"] if name in known]
+        return cls(stored["names"], some, Space(**stored["limits"]))
 
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX."""
@@ -276,15 +266,9 @@ class Laws(Language):
         Examples
         --------
         >>> from modejump.features.nonlinear.transforms import transforms
-        >>> [f.text for f in Laws(["a", "b"], [transforms["exp"]], Space(), constants=1).enumerate(2)]
+        >>> [f.text for f in Laws(["a", "b"], [transforms["exp"]], Space(constants=1)).enumerate(2)]
         ['a', 'b', 'a*b', 'a^2', 'a^3', 'b^2', 'b^3', 'exp(-a)', 'exp(-b)', 'exp(a)', 'exp(b)']
         """
         most = self.limits.complexity if complexity is None else min(complexity, self.limits.complexity)
         found = [f for level in all_laws(self, most) for f in level if self.contains(f)]
         return sorted(found)
-
-
-def _functions_of(given: Iterable[Transform]) -> tuple[Transform, ...]:
-    """The functions among transforms, each by the name that laws have for it, sorted by name; powers are none."""
-    names = {SAME.get(t.name, t.name): t for t in given if t.name not in POWERS}
-    return tuple(t if t.name == name else transforms[name] for name, t in sorted(names.items()))
