@@ -95,7 +95,7 @@ def fit(
         bool, typer.Option("--genotypes", help="Columns are genotypes 0, 1, 2: dominant and recessive markers.")
     ] = False,
     missing: Annotated[
-        str | None, typer.Option(help="Missing genotypes: refuse, or mode for the most frequent one.")
+        str | None, typer.Option(help="Missing values: refuse; of genotypes mode, in a search for laws median.")
     ] = None,
     preselect: Annotated[
         int | None, typer.Option(metavar="N", help="Make features of N columns, those most like the target (1000).")

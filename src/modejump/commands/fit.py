@@ -20,8 +20,8 @@ from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, Un
 from modejump.data.formulas import columns_named
 from modejump.data.plink import read_plink
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
-from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor, LawSearch
-from modejump.estimators.logic import LogicClassifier, LogicRegressor
+from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+from modejump.estimators.logic import LogicClassifier, LogicRegressor, LogicSearch
 from modejump.estimators.runs import Run, resume
 from modejump.features.logic.space import LogicSpace
 from modejump.likelihoods import FAMILIES
@@ -32,7 +32,7 @@ from modejump.runtime.directory import RunDirectory
 from modejump.samplers.budget import Budget
 
 # Options that only logic features have.
-_LOGIC_ONLY = ("leaves", "genotypes", "missing", "preselect")
+_LOGIC_ONLY = ("leaves", "genotypes", "preselect")
 
 
 def run_fit(asked: Any) -> None:
@@ -201,11 +201,12 @@ def _estimator(asked: Any) -> Any:
         options |= {} if asked.missing is None else {"missing": asked.missing}
         return (LogicClassifier if classes else LogicRegressor)(**options)
     if asked.transforms is None and not searches:
+        if asked.missing is not None:
+            raise InputError("--missing goes with --logic or a search for laws; add --transforms, or leave it out.")
         return (BGLMClassifier if classes else BGLMRegressor)(always_in=asked.always_in, **options)
-    for option in ("always_in", "factors", "formula"):
-        if getattr(asked, option):
-            name = option.replace("_", "-")
-            raise InputError(f"--{name} does not go with a search for laws; leave it out, or leave out --transforms.")
+    if asked.formula is not None:
+        raise InputError("--formula does not go with a search for laws; leave it out, or leave out --transforms.")
+    options |= {"always_in": asked.always_in} | ({} if asked.missing is None else {"missing": asked.missing})
     if asked.transforms is not None:
         options["transforms"] = () if asked.transforms == ("none",) else asked.transforms
     return (BGNLMClassifier if classes else BGNLMRegressor)(**options)
@@ -284,7 +285,7 @@ def _columns(
     if target in unused or target in asked.factors:
         raise InputError(f"--target {target!r} has another role too; a response has only one.")
     x = frame[[name for name in columns if name != target and name not in unused]]
-    for name in x.columns if not isinstance(estimator, LawSearch) else ():
+    for name in x.columns if not isinstance(estimator, LogicSearch) else ():
         if pd.api.types.is_object_dtype(x[name]) or pd.api.types.is_string_dtype(x[name].dtype):
             raise InputError(
                 f"column {name!r} holds text; add --factors {name} to enter it as a factor, or --drop {name}."

@@ -1,14 +1,18 @@
 """From a table to numeric columns and terms, and the same coding for new rows.
 
 A numeric or boolean column is one column and one term. A categorical column is a factor: treatment contrasts
-with its first level as reference, one term of several columns that enter and leave together. Text is refused,
-because whether it is a factor or a label is the user's knowledge, not ours.
+with its first level as reference, one term of several columns that enter and leave together. Where features are made
+of the columns, it is one indicator for each level instead, named ``sex[male]``: a feature may need any of them. Text is
+refused, because whether it is a factor or a label is the user's knowledge, not ours.
+
+Missing values are refused, or on demand replaced: numbers by the median of their column at fit, with an indicator
+``age[missing]`` where the data of the fit had any; a missing level is none of the levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +24,8 @@ from modejump.data.rows import frame_in_place
 
 # What a level of a stored factor may be; anything else has no faithful JSON form.
 _PLAIN = (str, int, float, bool)
+# What can be done about missing values.
+MISSING = ("refuse", "median")
 
 
 def is_frame(table: Any) -> bool:
@@ -38,9 +44,14 @@ def open_frame(table: Any) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
 
+def _nulls(column: nw.Series[Any]) -> np.ndarray:
+    """Which entries of a column are missing."""
+    return np.asarray(column.is_null().to_numpy(), dtype=bool)
+
+
 def refuse_missing(column: nw.Series[Any], name: str) -> None:
     """Raise InputError where a column holds nulls, naming the first."""
-    null = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    null = _nulls(column)
     if null.any():
         raise InputError(_not_finite(name, int(np.argmax(null)), "missing (NaN)"))
 
@@ -65,27 +76,54 @@ def _not_finite(name: str, row: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column of the table: its name and, for a factor, its levels with the reference first."""
+    """One column of the table.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    levels : tuple, optional
+        Levels of a factor, the reference first.
+    indicators : bool
+        Whether a factor is one indicator for each level instead of contrasts with the first.
+    fill : float, optional
+        What stands for missing numbers.
+    flagged : bool
+        Whether there is an indicator of missing values.
+    """
 
     name: str
     levels: tuple[Any, ...] | None = None
+    indicators: bool = False
+    fill: float | None = None
+    flagged: bool = False
+
+    @property
+    def coded(self) -> tuple[Any, ...]:
+        """Levels that have a column."""
+        levels = self.levels or ()
+        return levels if self.indicators else levels[1:]
 
     @property
     def width(self) -> int:
         """Number of numeric columns it becomes; a factor of one level keeps one, all zero."""
-        return 1 if self.levels is None else max(len(self.levels) - 1, 1)
+        return (1 if self.levels is None else max(len(self.coded), 1)) + int(self.flagged)
 
     @property
     def design_names(self) -> list[str]:
         """Names of these numeric columns."""
+        flag = [f"{self.name}[missing]"] if self.flagged else []
         if self.levels is None:
-            return [self.name]
-        return [f"{self.name}[T.{level}]" for level in self.levels[1:]] or [f"{self.name}[T.]"]
+            return [self.name, *flag]
+        names = [f"{self.name}[{level}]" if self.indicators else f"{self.name}[T.{level}]" for level in self.coded]
+        return [*(names or [f"{self.name}[T.]"]), *flag]
 
     def encode(self, values: Sequence[Any]) -> np.ndarray:
-        """Treatment contrasts of a factor's values; unseen levels are refused."""
+        """Contrasts or indicators of a factor's values, None being none of the levels; unseen levels are refused."""
         assert self.levels is not None
-        position = {level: i for i, level in enumerate(self.levels)}
+        position = {level: i for i, level in enumerate(self.coded)}
+        none = [None] if self.indicators or self.flagged else []
+        position |= dict.fromkeys(none if self.indicators else [*none, self.levels[0]], -1)
         try:
             index = np.array([position[value] for value in values], dtype=np.int64)
         except KeyError as unseen:
@@ -94,7 +132,15 @@ class ColumnSpec:
                 f"column {self.name!r} has the level {unseen.args[0]!r}, which the data of the fit did not "
                 f"have; its levels are {known}."
             ) from None
-        return (index[:, None] == np.arange(1, self.width + 1)).astype(np.float64)
+        return (index[:, None] == np.arange(self.width - int(self.flagged))).astype(np.float64)
+
+    def filled(self, values: np.ndarray) -> np.ndarray:
+        """Columns of numbers, what stands for missing ones in their place."""
+        gone = np.isnan(values)
+        columns = [np.where(gone, np.nan if self.fill is None else self.fill, values)] + [
+            gone.astype(np.float64)
+        ] * int(self.flagged)
+        return np.column_stack(columns)
 
 
 @dataclass(frozen=True)
@@ -109,11 +155,14 @@ class TableSpec:
         Groups of columns that are one term.
     named : bool
         Whether the columns had names of their own; an array's columns have positions only.
+    missing : str
+        "refuse" missing values, or replace them by the "median".
     """
 
     columns: tuple[ColumnSpec, ...]
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool = True
+    missing: str = "refuse"
 
     @classmethod
     def of_numbers(
@@ -157,6 +206,20 @@ class TableSpec:
             start += column.width
         return terms
 
+    def split(self, always_in: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Numeric columns that features are made of, and those of the columns always in.
+
+        A factor that is always in has no indicator of its first level, which the intercept stands for.
+        """
+        fixed = {
+            j: column
+            for column in self.columns
+            if column.name in always_in
+            for j in self.terms[column.name][int(column.indicators and column.levels is not None) :]
+        }
+        skipped = {j for name in always_in for j in self.terms[name]}
+        return [j for j in range(len(self.design_names)) if j not in skipped], list(fixed)
+
     def apply(self, table: Any) -> np.ndarray:
         """The design matrix of new rows.
 
@@ -172,7 +235,10 @@ class TableSpec:
             raise InputError(
                 f"column {factors[0]!r} is a factor, which an array cannot carry; give a data frame, as at the fit."
             )
-        return _numeric_array(table, self.names)
+        design = _numeric_array(table, self.names, missing=self.missing != "refuse")
+        if self.missing == "refuse" or design.shape[1] != len(self.columns):
+            return design
+        return np.hstack([column.filled(design[:, j]) for j, column in enumerate(self.columns)])
 
     def _from_frame(self, frame: nw.DataFrame[Any]) -> np.ndarray:
         given = {str(name): name for name in frame.columns}
@@ -180,7 +246,8 @@ class TableSpec:
             if len(given) != len(self.columns):
                 raise InputError(f"X has {len(given)} columns, but the fit had {len(self.columns)}; give as many.")
             given = dict(zip(self.names, given.values()))
-        if (whole := frame_in_place(frame, [given.get(name) for name in self.names])) is not None:
+        refused = self.missing == "refuse"
+        if refused and (whole := frame_in_place(frame, [given.get(name) for name in self.names])) is not None:
             refuse_not_finite(whole, self.design_names)
             return whole
         design = np.empty((len(frame), sum(column.width for column in self.columns)), order="F")
@@ -189,12 +256,19 @@ class TableSpec:
             if column.name not in given:
                 raise InputError(f"the new data have no column {column.name!r}, which the fit used; add it.")
             series = frame.get_column(given[column.name])
-            if column.levels is None:
-                design[:, start] = _numeric_column(series, column.name)
-            else:
+            if refused:
                 refuse_missing(series, column.name)
-                design[:, start : start + column.width] = column.encode(series.to_list())
-            start += column.width
+            end = start + column.width
+            if column.levels is not None:
+                values = [None if gone else value for value, gone in zip(series.to_list(), _nulls(series))]
+                coded = column.encode(values)
+                design[:, start : start + coded.shape[1]] = coded
+                if column.flagged:
+                    design[:, end - 1] = _nulls(series)
+            else:
+                numbers = _numeric_column(series, column.name)
+                design[:, start:end] = numbers[:, None] if refused else column.filled(numbers)
+            start = end
         refuse_not_finite(design, self.design_names)
         return design
 
@@ -209,22 +283,29 @@ class TableSpec:
                     )
         return {
             "kind": "table",
-            "columns": [{"name": c.name, "levels": None if c.levels is None else list(c.levels)} for c in self.columns],
+            "columns": [asdict(c) | {"levels": None if c.levels is None else list(c.levels)} for c in self.columns],
             "groups": {name: list(members) for name, members in self.groups.items()},
             "named": self.named,
+            "missing": self.missing,
         }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> TableSpec:
         """Inverse of :meth:`to_dict`."""
         columns = tuple(
-            ColumnSpec(c["name"], None if c["levels"] is None else tuple(c["levels"])) for c in stored["columns"]
+            ColumnSpec(**c | {"levels": None if c["levels"] is None else tuple(c["levels"])}) for c in stored["columns"]
         )
-        return cls(columns, {name: tuple(members) for name, members in stored["groups"].items()}, stored["named"])
+        groups = {name: tuple(members) for name, members in stored["groups"].items()}
+        return cls(columns, groups, stored["named"], stored["missing"])
 
 
 def learn_table(
-    table: Any, groups: Mapping[str, Sequence[str | int]] | None = None, *, estimator: Any = None, factors: bool = True
+    table: Any,
+    groups: Mapping[str, Sequence[str | int]] | None = None,
+    *,
+    estimator: Any = None,
+    indicators: bool = False,
+    missing: str = "refuse",
 ) -> tuple[TableSpec, np.ndarray]:
     """Read a table: which columns are numbers, which are factors, and the design matrix of its rows.
 
@@ -236,43 +317,54 @@ def learn_table(
         Columns, by name or position, that enter and leave together as one term of that name.
     estimator : object, optional
         Named in the messages of scikit-learn's checks.
-    factors : bool
-        Whether a categorical column is a factor; otherwise it is refused.
+    indicators : bool
+        Whether a factor is one indicator for each level instead of contrasts with the first.
+    missing : {"refuse", "median"}
+        What to do about missing values.
     """
+    refused = missing == "refuse"
     if is_frame(table):
         frame = open_frame(table)
-        columns = tuple(_column_spec(frame.get_column(name), str(name), factors) for name in frame.columns)
+        columns = tuple(_column_spec(frame.get_column(name), str(name), indicators, refused) for name in frame.columns)
         if not columns:
             raise InputError("X has no columns, so there is nothing to select; give at least one covariate.")
-        spec = TableSpec(columns, read_groups(groups, [column.name for column in columns]))
+        spec = TableSpec(columns, read_groups(groups, [column.name for column in columns]), missing=missing)
         return spec, spec._from_frame(frame)
     if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
         raise InputError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
-    design = _numeric_array(table, None, estimator)
+    design = _numeric_array(table, None, estimator, missing=not refused)
     names = [f"x{j + 1}" for j in range(design.shape[1])]
-    return TableSpec.of_numbers(names, groups, named=False), design
+    spec = TableSpec.of_numbers(names, groups, named=False)
+    if refused:
+        return spec, design
+    columns = tuple(_with_fill(column, design[:, j]) for j, column in enumerate(spec.columns))
+    spec = replace(spec, columns=columns, missing=missing)
+    return spec, spec.apply(design)
 
 
-def _column_spec(series: nw.Series[Any], name: str, factors: bool) -> ColumnSpec:
+def _with_fill(column: ColumnSpec, values: np.ndarray) -> ColumnSpec:
+    """A column of numbers with what stands for missing ones."""
+    gone = np.isnan(values)
+    if gone.all():
+        raise InputError(f"column {column.name!r} is missing in every row; drop it.")
+    return replace(column, fill=float(np.median(values[~gone])), flagged=bool(gone.any()))
+
+
+def _column_spec(series: nw.Series[Any], name: str, indicators: bool, refused: bool) -> ColumnSpec:
     """Number or factor; anything else is refused in one sentence."""
     dtype = series.dtype
     text = isinstance(dtype, nw.Object) and any(isinstance(value, str) for value in series.to_list())
-    if not factors and (text or isinstance(dtype, nw.Categorical | nw.Enum | nw.String)):
-        raise InputError(
-            f"column {name!r} holds categories or text, and features are made of numbers; code it as numbers "
-            "(0 and 1, say) first, or drop it."
-        )
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        refuse_missing(series, name)
-        return ColumnSpec(name, levels_of(series))
-    if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
-        return ColumnSpec(name)
+        if refused:
+            refuse_missing(series, name)
+        return ColumnSpec(name, levels_of(series), indicators, flagged=bool(_nulls(series).any()))
+    if dtype.is_numeric() or isinstance(dtype, nw.Boolean) or (isinstance(dtype, nw.Object) and not text):
+        column = ColumnSpec(name)
+        return column if refused else _with_fill(column, _numeric_column(series, name))
     if dtype.is_temporal():
         raise InputError(
             f"column {name!r} holds dates or times; turn it into numbers, such as days since a start, or drop it."
         )
-    if isinstance(dtype, nw.Object) and not text:
-        return ColumnSpec(name)
     if isinstance(dtype, nw.String | nw.Object):
         raise InputError(f"column {name!r} holds text; make it a categorical to enter as a factor, or drop it.")
     raise InputError(f"column {name!r} holds neither numbers nor categories; convert it to numbers or drop it.")
@@ -283,7 +375,7 @@ def levels_of(series: nw.Series[Any]) -> tuple[Any, ...]:
 
     A level that is declared but does not occur would be a column of zeros, which bars the whole factor.
     """
-    present = set(series.unique().to_list())
+    present = set(series.drop_nulls().unique().to_list())
     native = series.to_native()
     if hasattr(native, "cat") and hasattr(native.cat, "categories"):
         declared = native.cat.categories.tolist()
@@ -299,8 +391,9 @@ def _sort_key(level: Any) -> tuple[str, Any]:
 def _numeric_column(series: nw.Series[Any], name: str) -> np.ndarray:
     if isinstance(series.dtype, nw.String | nw.Categorical | nw.Enum) or series.dtype.is_temporal():
         raise InputError(f"column {name!r} held numbers in the data of the fit; give numbers here too.")
-    refuse_missing(series, name)
     try:
+        if _nulls(series).any():
+            series = series.cast(nw.Float64).fill_null(float("nan"))
         return np.asarray(series.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
@@ -308,8 +401,9 @@ def _numeric_column(series: nw.Series[Any], name: str) -> np.ndarray:
         ) from None
 
 
-def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = None) -> np.ndarray:
-    """Numbers from an array-like, by scikit-learn's rules for arrays; text and NaN are refused by column."""
+def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = None, missing: bool = False) -> np.ndarray:
+    """Numbers from an array-like, by scikit-learn's rules for arrays; text is refused by column, and so is NaN unless
+    values may be missing."""
     try:
         given = np.asarray(table) if isinstance(table, list | tuple | np.ndarray) else np.empty((0, 0))
         if given.dtype.kind in "US":
@@ -326,7 +420,8 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
             raise
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
-    refuse_not_finite(design, names or [f"x{j + 1}" for j in range(design.shape[1])])
+    given_names = names or [f"x{j + 1}" for j in range(design.shape[1])]
+    refuse_not_finite(np.where(np.isnan(design), 0.0, design) if missing else design, given_names)
     return design
 
 

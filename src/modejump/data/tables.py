@@ -69,7 +69,8 @@ def read_table(
     offset: Any = None,
     *,
     groups: Mapping[str, Sequence[str | int]] | None = None,
-    factors: bool = True,
+    indicators: bool = False,
+    missing: str = "refuse",
     labels: bool = False,
     estimator: Any = None,
 ) -> Table:
@@ -85,14 +86,16 @@ def read_table(
         Case weights, and the known part of the linear predictor.
     groups : mapping of str to sequence of columns, optional
         Columns that enter and leave together.
-    factors : bool
-        Whether a categorical column is a factor; otherwise it is refused.
+    indicators : bool
+        Whether a factor is one indicator for each level instead of contrasts with the first.
+    missing : {"refuse", "median"}
+        What to do about missing values.
     labels : bool
         Whether the response is one of two classes.
     estimator : object, optional
         Named in the messages of scikit-learn's checks.
     """
-    spec, design = learn_table(X, groups, estimator=estimator, factors=factors)
+    spec, design = learn_table(X, groups, estimator=estimator, indicators=indicators, missing=missing)
     # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
     return read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
 

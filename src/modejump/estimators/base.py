@@ -76,8 +76,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
         ----------
         X : data frame or array of shape (n, columns), or source of chunks
             Covariates. In selection among the columns of a frame, categorical ones are factors: blocks of treatment
-            contrasts; a search for laws takes numbers only. Rows beyond memory come from a source such as
-            ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+            contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Rows beyond memory
+            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
         y : array of shape (n,), or str
             Response; of a source, the name of its column.
         sample_weight : array of shape (n,), or str, optional
@@ -99,6 +99,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
                     "rows that are read in chunks need family 'gaussian'; for other families read the table, or a "
                     "sample of its rows, into memory."
                 )
+            if options.missing != "refuse":
+                raise InputError("missing values of rows that are read in chunks are refused; leave missing out.")
             rows = open_rows(X, y, sample_weight, count_workers(options.n_jobs))
             chunks = Chunks(TableSpec.of_numbers(rows.covariates, groups), rows)
             self._learn_names(rows.covariates)
@@ -109,7 +111,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
             sample_weight,
             offset,
             groups=groups,
-            factors=not laws,
+            indicators=laws,
+            missing=options.missing,
             labels=options.family.response == "class",
             estimator=self,
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import Tags
 
 from modejump.core.errors import InputError
+from modejump.data.coding import TableSpec
 from modejump.data.tables import Table
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
 from modejump.estimators.docs import documented
@@ -16,6 +19,8 @@ from modejump.estimators.prepare import Chunks
 from modejump.estimators.summary import plural, summarise
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
+from modejump.features.symbols import escape_latex, import_sympy
+from modejump.features.tokens import quoted
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
 from modejump.posterior.posterior import Posterior
@@ -32,6 +37,12 @@ model_prior : ComplexityPrior, optional
 transforms : sequence of str or Transform, or str
     The functions G, by name or as entries of ``modejump.transforms``; "G1" and "G2" are published sets. An empty
     sequence leaves products.
+always_in : sequence of str or int
+    Columns that are in every model, by name or position, with a flat prior like the intercept's; no feature is made of
+    them. A factor is there by indicators of all its levels but the first.
+missing : {"refuse", "median"}
+    What to do about missing values: refuse them, or replace each by the median of its column at fit. Columns with
+    missing values then have an indicator beside them, such as ``age[missing]``, of which features may be made.
 space : Space, optional
     Limits of the feature space, and weights of the operators that move in it. A BatchLikelihood is told features by
     their text, so that its space can have no projections.
@@ -60,6 +71,8 @@ class LawSearch(PosteriorEstimator):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
+        always_in: Sequence[str | int] = (),
+        missing: str = "refuse",
         algorithm: str = "auto",
         chains: int | None = None,
         budget: Budget | None = None,
@@ -73,6 +86,8 @@ class LawSearch(PosteriorEstimator):
         self.model_prior = model_prior
         self.transforms = transforms
         self.space = space
+        self.always_in = always_in
+        self.missing = missing
         self.algorithm = algorithm
         self.chains = chains
         self.budget = budget
@@ -92,8 +107,10 @@ class LawSearch(PosteriorEstimator):
         self.target_ = table.target
         return super()._keep(table, options, posterior)
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, None]:
-        table, laws = dict(zip(self.table_.variables, design.T, strict=True)), self.laws_
+    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+        assert isinstance(self.table_, TableSpec)
+        names, laws = self.table_.design_names, self.laws_
+        table = dict(zip(names, design.T, strict=True))
         # Laws that no averaged model has may be undefined on the new rows, and nobody asks for them.
         columns = np.zeros((len(design), len(laws.features)))
         for j in self.posterior_.predictor(kind).used:
@@ -105,18 +122,26 @@ class LawSearch(PosteriorEstimator):
                     f"the feature {feature.text!r} is not finite in row {int(np.argmax(bad))} of the new data "
                     "(counting from 0); drop such rows, or check their values."
                 )
-        return columns, None
+        return columns, design[:, [names.index(name) for name in self.problem_.always_in]]
 
     def _coefficient_table(self, kind: str) -> pd.DataFrame:
         return coefficients(self._fitted, kind=kind)
 
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        laws = self.laws_
+        laws, fixed = self.laws_, self.problem_.always_in
         if form == "text":
-            return [laws.language.text(feature, laws.constants, digits) for feature in laws.features]
+            features = [laws.language.text(feature, laws.constants, digits) for feature in laws.features]
+            return [*map(quoted, fixed), *features]
         if form == "sympy":
-            return [laws.language.sympy(feature, laws.constants) for feature in laws.features]
-        return [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
+            symbols = [laws.language.sympy(feature, laws.constants) for feature in laws.features]
+            return [*map(import_sympy().Symbol, fixed), *symbols]
+        features = [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
+        return [*(rf"\mathrm{{{escape_latex(name)}}}" for name in fixed), *features]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "refuse"
+        return tags
 
     def law_table(self) -> pd.DataFrame:
         """The best law of each complexity, simplest first, with its error on rows left out.
@@ -197,6 +222,8 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
         model_prior: Any = None,
         transforms: Any = TRANSFORMS,
         space: Space | None = None,
+        always_in: Sequence[str | int] = (),
+        missing: str = "refuse",
         algorithm: str = "auto",
         chains: int | None = None,
         budget: Budget | None = None,
@@ -207,8 +234,8 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     ) -> None:
         super().__init__(
             link=link, coef_prior=coef_prior, model_prior=model_prior, transforms=transforms, space=space,
-            algorithm=algorithm, chains=chains, budget=budget, n_jobs=n_jobs, random_state=random_state,
-            progress=progress, sampler=sampler,
+            always_in=always_in, missing=missing, algorithm=algorithm, chains=chains, budget=budget, n_jobs=n_jobs,
+            random_state=random_state, progress=progress, sampler=sampler,
         )  # fmt: skip
         self.family = family
 

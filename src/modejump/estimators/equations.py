@@ -69,7 +69,7 @@ class Equations:
             terms = posterior.best_model() if kind == "best" else posterior.median_model()
         law = " + ".join(map(quoted, terms)) or "1"
         if posterior.laws is not None:
-            place = {name: feature for name, feature in zip(posterior.problem.names, posterior.laws.features)}
+            place = dict(zip(posterior.problem.names, posterior.laws.features, strict=True))
             law = posterior.laws.language.law([place[name] for name in terms])
         fixed = [quoted(name) for name in self.problem_.always_in]
         return " + ".join([*fixed, *([law] if terms or not fixed else [])])

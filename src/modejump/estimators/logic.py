@@ -21,9 +21,8 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import LEADERS, prior_of_all
 from modejump.estimators.summary import count, plural
-from modejump.features.logic.expression import LogicFeature, in_brackets
+from modejump.features.logic.expression import in_brackets
 from modejump.features.logic.space import LogicSpace
-from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.problem.score_statistics import marginal_statistics, subgroup_statistics
 from modejump.samplers.budget import Budget
@@ -130,7 +129,7 @@ class LogicSearch(LawSearch):
         options = dataclasses.replace(options, always_in=spec.fixed)
         return (table if options.family.custom else table.merged()), options
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[override]
+    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         names, laws = self.table_.names, self.laws_
         table = dict(zip(names, design.T, strict=False))
         columns = np.zeros((len(design), len(laws.features)))
@@ -139,14 +138,17 @@ class LogicSearch(LawSearch):
         return columns, design[:, len(names) :]
 
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
-        fixed, features = self.problem_.always_in, super()._symbols(form, digits)
+        symbols = super()._symbols(form, digits)
         if form == "sympy":
-            return [*map(import_sympy().Symbol, fixed), *features]
+            return symbols
         if form == "text":
-            return [*(LogicFeature.of([name], 0b10).text for name in fixed), *map(in_brackets, features)]
+            return list(map(in_brackets, symbols))
+        fixed = len(self.problem_.always_in)
         joined = [len(feature.covariates) > 1 for feature in self.laws_.features]
-        bracketed = [rf"\left({text}\right)" if more else text for text, more in zip(features, joined, strict=True)]
-        return [*(rf"\mathrm{{{escape_latex(name)}}}" for name in fixed), *bracketed]
+        bracketed = [
+            rf"\left({text}\right)" if more else text for text, more in zip(symbols[fixed:], joined, strict=True)
+        ]
+        return symbols[:fixed] + bracketed
 
     def _covariates(self) -> str:
         spec = self.table_

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError
-from modejump.data.coding import column_name
+from modejump.data.coding import MISSING, column_name
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
@@ -77,6 +77,8 @@ class Options:
         Limits of the feature space; None for selection among given terms.
     markers : Markers, optional
         How binary covariates are read.
+    missing : str
+        What to do about missing values, where they are not those of binary covariates.
     """
 
     family: Family
@@ -94,6 +96,7 @@ class Options:
     transforms: tuple[Transform, ...] = ()
     space: Space | LogicSpace | None = None
     markers: Markers | None = None
+    missing: str = "refuse"
 
     @classmethod
     def read(cls, estimator: Any) -> Options:
@@ -126,6 +129,7 @@ class Options:
             model_prior=_read_complexity_prior(given["model_prior"]),
             transforms=_read_transforms(given["transforms"]),
             space=_read_space(given["space"], Space),
+            missing=_read_missing(given["missing"]),
             **common,
         )
 
@@ -147,6 +151,7 @@ class Options:
             return shared | {"always_in": self.always_in, "groups": self.groups}
         if self.markers is not None:
             return shared | {"space": self.space, "always_in": self.always_in} | dataclasses.asdict(self.markers)
+        shared |= {"always_in": self.always_in, "missing": self.missing}
         return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,6 +172,7 @@ class Options:
             "transforms": [t.name for t in self.transforms],
             "space": None if self.space is None else dataclasses.asdict(self.space),
             "markers": None if self.markers is None else dataclasses.asdict(self.markers),
+            "missing": self.missing,
         }
 
     @classmethod
@@ -190,6 +196,7 @@ class Options:
             transforms=saved_transforms(stored["transforms"]),
             space=None if space is None else limits(**space),
             markers=None if markers is None else Markers(**markers),
+            missing=str(stored["missing"]),
         )
 
 
@@ -292,6 +299,12 @@ def _read_logic_prior(prior: Any) -> FeaturePrior:
     if not isinstance(prior, LogicPrior | ComplexityPrior):
         raise InputError(f"model_prior of logic features must be a LogicPrior or a ComplexityPrior; got {prior!r}.")
     return prior
+
+
+def _read_missing(missing: Any) -> str:
+    if missing not in MISSING:
+        raise InputError(f"missing must be one of {', '.join(map(repr, MISSING))}; got {missing!r}.")
+    return str(missing)
 
 
 def _read_budget(budget: Any) -> Budget | None:

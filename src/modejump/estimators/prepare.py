@@ -172,8 +172,11 @@ def rows_fitted(family: Family, rows: int) -> int:
 
 
 def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | SampledRows, Plan]:
-    names, algorithm = table.spec.variables, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
-    assert isinstance(options.space, Space)
+    algorithm = "rgmjmcmc" if options.algorithm == "auto" else options.algorithm
+    assert isinstance(options.space, Space) and isinstance(table.spec, TableSpec)
+    made_of, fixed = table.spec.split(options.always_in)
+    all_names = table.spec.design_names
+    names = [all_names[j] for j in made_of]
     language = Nonlinear(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
@@ -181,6 +184,8 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
             )
+        if options.always_in:
+            raise InputError("always_in needs the rows in memory in a search for laws, and these are read in chunks.")
         plan = _plan(options, "mjmcmc", SEARCH_CHAINS)
         sampled = draw_sample(table.rows, language, seed=options.seed, **priors)
         varying = {name for feature in sampled.varying for name in feature.covariates}
@@ -189,12 +194,13 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
         return sampled, plan
     plan = _plan(options, algorithm, SEARCH_CHAINS)
     _check_size(table)
+    design = table.design if len(made_of) == len(all_names) else np.ascontiguousarray(table.design[:, made_of])
     problem = problem_over(
-        table.design, table.response, language, weights=table.weights, family=options.family, offset=table.offset,
-        **priors,
+        design, table.response, language, weights=table.weights, family=options.family, offset=table.offset,
+        always_in={all_names[j]: table.design[:, j] for j in fixed}, **priors,
     )  # fmt: skip
-    _warn_constant([name for j, name in enumerate(names) if np.ptp(table.design[:, j]) == 0.0])
-    _check_transforms(options.transforms, table.design, names)
+    _warn_constant([name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0])
+    _check_transforms(options.transforms, design, names)
     return problem, plan
 
 

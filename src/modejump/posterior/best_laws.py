@@ -177,7 +177,7 @@ def _derivatives(posterior: Posterior, members: Members) -> np.ndarray:
     assert laws is not None
     found: list[np.ndarray] = []
     for feature in (laws.features[j] for j in members):
-        if searched is not None and feature in laws.constants and getattr(feature, "constants", 0):
+        if searched is not None and feature in laws.constants and getattr(feature, "constants", 0) > 0:
             found += _slopes(laws.language, feature, searched.table, laws.constants[feature])
     root = posterior.problem.data.columns.root_weight
     slopes = np.array(found).reshape(len(found), len(root)).T * root[:, None]

@@ -9,8 +9,8 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
-from modejump.posterior.fits import KeptModels
 from modejump.posterior.best_laws import stored_errors
+from modejump.posterior.fits import KeptModels
 from modejump.posterior.merge import AGREEMENT, chosen_models
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import rowless_like

@@ -22,8 +22,8 @@ from modejump.core.memory import need_memory
 from modejump.features.language import language_from_dict, stored_language
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.posterior.fits import KeptModels, model_columns
 from modejump.posterior.best_laws import stored_errors
+from modejump.posterior.fits import KeptModels, model_columns
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.distribution import base_factor
 from modejump.posterior.prediction.laplace import LaplaceFits
