@@ -36,6 +36,11 @@ def assemble(space, table, kind, code, m):
 
 
 @generic
+def is_feature(space, table, f):
+    """Whether an entry of the table within the limits is a feature of the space, and no mere part; True by default."""
+
+
+@generic
 def write_column(space, table, pool, f):
     """Write the column of a feature into the first scratch row of the pool; False where it has none."""
 
@@ -77,6 +82,11 @@ def keep_column(space, pool, population, place):
 @generic
 def product(space, population, i, j):
     """Inner product of the standardised columns at two places; that of the rows of ``z`` by default."""
+
+
+@implements(is_feature, None)
+def _is_feature(space, table, f):
+    return True
 
 
 @implements(keep_column, None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from modejump.core.compilation import entry, kernel
 from modejump.core.handles import scalars_of
-from modejump.features.language import assemble, measure
+from modejump.features.language import assemble, is_feature, measure
 
 # A covariate is a feature without children in every language; its code is its column.
 COVARIATE = 0
@@ -35,6 +35,8 @@ class FeatureTable(NamedTuple):
     complexity: np.ndarray  # int64 (cap,)
     nodes: np.ndarray  # int64 (cap,): places at which the feature can be edited
     log_spellings: np.ndarray  # float64 (cap,)
+    constants: np.ndarray  # int64 (cap,): fitted constants that the prior counts
+    unit: np.ndarray  # int64 (cap,): physical unit, packed; 0 in languages without units
     constant: np.ndarray  # float64 (cap,): a constant inside the feature, NaN until it is known
     slope: np.ndarray  # float64 (pool,): constants beside ``child``
     slots: np.ndarray  # int32 (slots,)
@@ -47,7 +49,7 @@ class FeatureTable(NamedTuple):
 def new_table(capacity: int) -> FeatureTable:
     """An empty table for ``capacity`` features."""
     pool = 4 * capacity
-    whole = {name: np.zeros(capacity, np.int64) for name in ("code", "start", "arity", "depth", "width", "nodes")}
+    whole = {name: np.zeros(capacity, np.int64) for name in ("code", "start", "arity", "depth", "width", "nodes", "constants", "unit")}
     return FeatureTable(
         kind=np.zeros(capacity, np.uint8),
         **whole,
@@ -174,6 +176,7 @@ def within_limits(space, table, f):
         table.depth[f] <= space.max_depth
         and table.width[f] <= space.max_width
         and table.complexity[f] <= space.max_complexity
+        and is_feature(space, table, f)
     )
 
 

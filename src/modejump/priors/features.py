@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -40,7 +41,12 @@ class FeaturePrior:
         """Log weight of each of some features; other parameters as for `log_weights`."""
         by_complexity = self.log_weights(n, max((f.complexity for f in features), default=0), covariates)
         spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]
-        return by_complexity[[f.complexity for f in features]] + np.array(spellings)
+        constants = self.log_weight_of_constant(n) * np.array([f.constants for f in features])
+        return by_complexity[[f.complexity for f in features]] + constants + np.array(spellings)
+
+    def log_weight_of_constant(self, n: float) -> float:
+        """Log weight of each fitted constant inside a feature, as Laplace's method has it: that of 1 / sqrt(n)."""
+        return -0.5 * math.log(n)
 
     def log_sizes(self, most: int, covariates: int) -> np.ndarray:
         """Log weight of a model by its number of features, from 0 to the largest, besides that of its features.

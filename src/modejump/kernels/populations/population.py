@@ -35,6 +35,7 @@ class Population(NamedTuple):
     target: np.ndarray  # float64 (1, n): the response without the base, of unit length
     log_weight: np.ndarray  # float64 (C + 1,): prior weight of a feature by its complexity
     per_spelling: int  # 1: each spelling of a feature has its own prior mass
+    per_constant: float  # log prior weight of each fitted constant that a feature counts
     # What a likelihood of the user's own is shown of the feature at a place: the column as it is (S, n), or the
     # feature's number (S, 1). Nothing, (S, 0), for the package's own families.
     shown: np.ndarray
@@ -92,7 +93,7 @@ def weigh(fc, place, f):
     data, pop, table = fc.data, fc.population, fc.table
     data.gram[place, place] = 1.0
     data.corr[place] = dot_rows(pop.z, place, pop.target, np.int64(0))
-    weight = pop.log_weight[table.complexity[f]]
+    weight = pop.log_weight[table.complexity[f]] + pop.per_constant * table.constants[f]
     data.prior.log_weight[place] = weight + table.log_spellings[f] if pop.per_spelling else weight
     data.zobrist[place] = table.key[f]
 

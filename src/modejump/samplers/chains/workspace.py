@@ -157,6 +157,7 @@ class Workspace:
             target=problem.response,
             log_weight=problem.weights_by_complexity(),
             per_spelling=int(problem.model_prior.counts_spellings),
+            per_constant=problem.model_prior.log_weight_of_constant(problem.n),
             shown=shown,
             bits=np.zeros((places, words), np.uint64),
             shared=np.zeros((places, len(problem.basis) + 1 if words else 0)),
