@@ -25,7 +25,7 @@ _HOME = {
     "read_plink": "modejump.data.plink",
     "Run": "modejump.estimators.runs",
     "resume": "modejump.estimators.runs",
-    "Feature": "modejump.features.nonlinear.expression",
+    "Feature": "modejump.features.laws.expression",
     "LogicSpace": "modejump.features.logic.space",
     "Space": "modejump.features.nonlinear.space",
     "transforms": "modejump.features.nonlinear.transforms",
@@ -48,6 +48,7 @@ _HOME = {
     "LogicPrior": "modejump.priors.logic_prior",
     "OwnLikelihood": "modejump.likelihoods.custom.own",
     "BatchLikelihood": "modejump.likelihoods.custom.batch",
+    "Student": "modejump.likelihoods.gaussian.student",
     "Problem": "modejump.problem.problem",
     "Budget": "modejump.samplers.budget",
     "Sampler": "modejump.samplers.settings",
@@ -89,6 +90,7 @@ __all__ = [
     "Run",
     "Sampler",
     "Space",
+    "Student",
     "UniformPrior",
     "__version__",
     "load",
@@ -113,11 +115,12 @@ if TYPE_CHECKING:
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.storage import load
     from modejump.features.logic.space import LogicSpace
-    from modejump.features.nonlinear.expression import Feature
+    from modejump.features.laws.expression import Feature
     from modejump.features.nonlinear.space import Space
     from modejump.features.nonlinear.transforms import transforms
     from modejump.likelihoods.custom.batch import BatchLikelihood
     from modejump.likelihoods.custom.own import OwnLikelihood
+    from modejump.likelihoods.gaussian.student import Student
     from modejump.priors.coefficients import (
         AIC,
         BIC,

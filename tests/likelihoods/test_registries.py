@@ -17,7 +17,7 @@ from scipy import optimize, special, stats
 
 from modejump import BGLMClassifier, BGLMRegressor, Budget
 from modejump.core.compilation import OutsideCode, entry, kernel
-from modejump.likelihoods import FAMILIES, Family, Link, register_link
+from modejump.likelihoods import FAMILIES, Family, Link, register_link, resolve_family
 from modejump.likelihoods.family import LINKS
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.newton import BLOCK, new_glm_work
@@ -28,7 +28,7 @@ from modejump.problem.problem import Problem
 
 
 def pairs() -> list[Family]:
-    return [family(link.name) for family in FAMILIES.values() for link in family.links]
+    return [resolve_family(name, link.name) for name, family in FAMILIES.items() for link in family.links]
 
 
 def glms() -> list[GlmFamily]:

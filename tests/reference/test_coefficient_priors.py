@@ -654,7 +654,7 @@ def test_parameters() -> None:
     assert GPrior(g=np.float32(3)).compile(47.0, 1.0).par[0] == 3.0
     assert HyperGN(a=4).compile(47.0, 1.0).par[0] == 4.0
     assert JZS(scale=2).compile(47.0, 1.0).par[0] == 2.0
-    np.testing.assert_array_equal(KnownVariance(2).compile(47.0, 3.0).par, [2, 3, 0, 0])
+    np.testing.assert_array_equal(KnownVariance(2).compile(47.0, 3.0).par, [2, 3, 0, 0, 0])
     assert coef_prior_from_dict(KnownVariance(2).to_dict()) == KnownVariance(2)
 
 

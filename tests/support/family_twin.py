@@ -199,9 +199,13 @@ def scorer(table: Table, y: np.ndarray) -> Callable[[list[tuple[str, ...]]], lis
 # --- the cases ------------------------------------------------------------------------------------------------
 
 
+# Given the weights of the rows, which are all one here, Student-t errors are Gaussian.
+CONJUGATE = ("gaussian", "student")
+
+
 def drawer(family: str, link: str) -> Callable[[np.ndarray, np.random.Generator], np.ndarray]:
     """Responses of a family whose signal is a number of order one for each row."""
-    if family == "gaussian":
+    if family in CONJUGATE:
         return lambda signal, rng: signal + rng.normal(size=len(signal))
     if family == "poisson":
         return lambda signal, rng: rng.poisson(np.exp(0.8 + 0.4 * signal)).astype(float)
@@ -213,7 +217,7 @@ def drawer(family: str, link: str) -> Callable[[np.ndarray, np.random.Generator]
 
 
 def of_registry(family: str, link: str) -> Case:
-    value = gaussian if family == "gaussian" else laplace(family, link)
+    value = gaussian if family in CONJUGATE else laplace(family, link)
     return Case(f"{family}, {link}", drawer(family, link), lambda table, y: {"family": family, "link": link}, value)
 
 

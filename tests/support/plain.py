@@ -15,6 +15,7 @@ from modejump.likelihoods.gaussian.quadrature import log_integrand_plain
 from modejump.posterior.prediction.grid import EDGE, REACH
 from modejump.posterior.prediction.mixture import MAX_ITERATIONS, quantile, upper_tail
 from modejump.priors import CoefPrior, ModelPriorArrays
+from modejump.priors.coefficients.base import FLOOR
 from modejump.priors.heredity import NONE, STRONG
 
 
@@ -34,6 +35,7 @@ def log_marginal_plain(prior: CoefPrior, par: np.ndarray, n: float, base: int, k
     if n - base - k <= 0 or not resid > 0:
         return -np.inf
     resid = min(resid, 1.0)
+    resid += (1.0 - resid) * par[FLOOR]
     if prior.log_bayes_factor_plain is not None:
         return float(prior.log_bayes_factor_plain(par, n, base, k, resid))
     form, constant = prior.mixture_form_plain(par, n, base, k)

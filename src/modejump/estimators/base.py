@@ -27,13 +27,14 @@ from modejump.estimators.docs import documented
 from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
 from modejump.samplers.sample import sample
+from modejump.samplers.warmup.noise import settle_noise
 
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
@@ -139,7 +140,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
 
     def _fit(self, table: Table | Chunks, options: Options, context: Context) -> Self:
         """The way of every fit: prepare, sample, and what the result says."""
-        problem, plan = prepare(table, options)
+        problem, plan = settle_noise(*prepare(table, options), context)
         result = sample(problem, plan, context)
         return self._keep(table, options, Posterior(problem, result))
 
@@ -258,7 +259,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
         """Terms with inclusion probability of at least one half; those always in are left out."""
         return self._fitted.median_model()
 
-    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
         """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
 
         The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most

@@ -17,7 +17,8 @@ from modejump.estimators.docs import documented
 from modejump.estimators.options import Options
 from modejump.estimators.prepare import Chunks
 from modejump.estimators.summary import plural, summarise
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.laws.expression import Feature
+from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.features.tokens import quoted
@@ -30,7 +31,6 @@ from modejump.samplers.laws import Laws
 if TYPE_CHECKING:
     from modejump.estimators.summary import Summary
 
-TRANSFORMS = ("sigmoid", "sin", "exp_abs", "log1p_abs", "troot", "to23", "to35")
 _OWN = """
 model_prior : ComplexityPrior, optional
     Prior of the models, which penalises the complexity of features; ``ComplexityPrior("1/n")`` by default.
@@ -55,6 +55,10 @@ chains : int, optional
 budget : Budget, optional
     How long to run: ``warmup`` steps of each chain for the search and ``steps`` for sampling ("gmjmcmc" has ``steps``
     alone), ``seconds`` for all together, or a wanted precision ``mcse``.
+noise_floor : float, optional
+    What the measurement cannot resolve, in units of a Gaussian or Student-t response: the standard deviation of an
+    error that is part of every measurement, whatever the model. By default only rounding errors, below 6e-8 of the
+    standard deviation of y, are left aside.
 """
 
 
@@ -69,7 +73,7 @@ class LawSearch(PosteriorEstimator):
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,
-        transforms: Any = TRANSFORMS,
+        transforms: Any = LAW_TRANSFORMS,
         space: Space | None = None,
         always_in: Sequence[str | int] = (),
         missing: str = "refuse",
@@ -220,7 +224,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
         link: str | None = None,
         coef_prior: Any = "g",
         model_prior: Any = None,
-        transforms: Any = TRANSFORMS,
+        transforms: Any = LAW_TRANSFORMS,
         space: Space | None = None,
         always_in: Sequence[str | int] = (),
         missing: str = "refuse",
@@ -231,6 +235,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
         random_state: Any = None,
         progress: Any = "auto",
         sampler: Any = None,
+        noise_floor: float | None = None,
     ) -> None:
         super().__init__(
             link=link, coef_prior=coef_prior, model_prior=model_prior, transforms=transforms, space=space,
@@ -238,6 +243,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
             random_state=random_state, progress=progress, sampler=sampler,
         )  # fmt: skip
         self.family = family
+        self.noise_floor = noise_floor
 
 
 @documented(_OWN)

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound=Callable[..., Any])
 
 SHARED = """
-family : str, OwnLikelihood or BatchLikelihood
+family : str, Student, OwnLikelihood or BatchLikelihood
     Family of the response: "gaussian", "poisson" (counts) or "gamma" (positive amounts). Models of families other than
     gaussian are compared by Laplace approximations. For classes there are classifiers. A likelihood of your own has
-    neither link nor coefficient prior, and no predictions, because its coefficients are unknown.
+    neither link nor coefficient prior, and no predictions, because its coefficients are unknown. A search for laws has
+    "student" as well: Student-t errors, whose degrees of freedom are estimated (``Student(dof=3)`` gives them), for
+    data with outliers; the weights of the rows that stand for them are frozen before sampling.
 link : str, optional
     Link function; by default the family's first: "identity" for gaussian, "logit", "probit" or "cloglog" for classes,
     "log" for counts, "log" or "inverse" for amounts.

@@ -79,6 +79,8 @@ class Options:
         How binary covariates are read.
     missing : str
         What to do about missing values, where they are not those of binary covariates.
+    noise_floor : float, optional
+        What the measurement cannot resolve, in units of the response.
     """
 
     family: Family
@@ -97,6 +99,7 @@ class Options:
     space: Space | LogicSpace | None = None
     markers: Markers | None = None
     missing: str = "refuse"
+    noise_floor: float | None = None
 
     @classmethod
     def read(cls, estimator: Any) -> Options:
@@ -125,11 +128,13 @@ class Options:
                 markers=Markers(given["coding"], given["missing"], given["preselect"]),
                 **common,
             )
+        functions = _read_transforms(given["transforms"])
         return cls(
             model_prior=_read_complexity_prior(given["model_prior"]),
-            transforms=_read_transforms(given["transforms"]),
-            space=_read_space(given["space"], Space),
+            transforms=functions,
+            space=_read_space(given["space"], Space).resolved(t.name for t in functions),
             missing=_read_missing(given["missing"]),
+            noise_floor=_read_noise_floor(given.get("noise_floor")),
             **common,
         )
 
@@ -146,18 +151,19 @@ class Options:
             "random_state": self.seed,
             "sampler": None if self.settings == Sampler() else self.settings,
         }
-        shared |= {} if classes else {"family": self.family if self.family.custom else self.family.name}
+        shared |= {} if classes else {"family": self.family if self.family.custom else self.family.spec}
         if self.space is None:
             return shared | {"always_in": self.always_in, "groups": self.groups}
         if self.markers is not None:
             return shared | {"space": self.space, "always_in": self.always_in} | dataclasses.asdict(self.markers)
         shared |= {"always_in": self.always_in, "missing": self.missing}
+        shared |= {} if classes else {"noise_floor": self.noise_floor}
         return shared | {"transforms": tuple(t.name for t in self.transforms), "space": self.space}
 
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON holds them; files hold no functions, so transforms and likelihoods are names."""
         return {
-            "family": repr(self.family) if self.family.custom else self.family.name,
+            "family": repr(self.family) if self.family.custom else self.family.spec,
             "link": self.link,
             "coef_prior": self.coef_prior.to_dict(),
             "model_prior": self.model_prior.to_dict(),
@@ -173,6 +179,7 @@ class Options:
             "space": None if self.space is None else dataclasses.asdict(self.space),
             "markers": None if self.markers is None else dataclasses.asdict(self.markers),
             "missing": self.missing,
+            "noise_floor": self.noise_floor,
         }
 
     @classmethod
@@ -197,6 +204,7 @@ class Options:
             space=None if space is None else limits(**space),
             markers=None if markers is None else Markers(**markers),
             missing=str(stored["missing"]),
+            noise_floor=stored.get("noise_floor"),
         )
 
 
@@ -228,10 +236,20 @@ def read_family(family: Any, link: Any) -> Family:
         return family
     if family in classes:
         raise InputError(f"family {family!r} is for classes; use a classifier, such as BGLMClassifier.")
-    if not isinstance(family, str) or family not in FAMILIES:
+    if isinstance(family, Family):
+        return resolve_family(family, link)
+    if not isinstance(family, str) or family.partition("(")[0] not in FAMILIES:
         names = ", ".join(repr(name) for name in FAMILIES if name not in classes)
         raise InputError(f"unknown family {family!r}; choose {names}, an OwnLikelihood or a BatchLikelihood.")
     return resolve_family(family, link)
+
+
+def _read_noise_floor(floor: Any) -> float | None:
+    if floor is None:
+        return None
+    if not isinstance(floor, int | float | np.number) or isinstance(floor, bool) or not 0.0 <= float(floor) < np.inf:
+        raise InputError(f"noise_floor must be a number of at least 0, in units of y, or None; got {floor!r}.")
+    return float(floor)
 
 
 def _read_algorithm(algorithm: Any, known: Sequence[str]) -> str:

@@ -18,12 +18,14 @@ from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.data.wide_table import WideSpec
 from modejump.estimators.options import Options, count_workers, name_some
+from modejump.features.laws.language import Laws
+from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.logic.language import Logic
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
-from modejump.likelihoods import Family
+from modejump.likelihoods import Family, Student
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
@@ -77,6 +79,8 @@ def prepare(table: Table | Chunks, options: Options) -> tuple[Problem | FeatureP
     options : Options
         What the estimator was asked for.
     """
+    if isinstance(options.family, Student) and not isinstance(options.space, Space):
+        raise InputError("Student-t errors are for searches of laws (BGNLMRegressor); use family 'gaussian' here.")
     if isinstance(table.spec, WideSpec):
         assert isinstance(table, Table)
         return _wide(table, options)
@@ -177,9 +181,15 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     made_of, fixed = table.spec.split(options.always_in)
     all_names = table.spec.design_names
     names = [all_names[j] for j in made_of]
-    language = Nonlinear(names, options.transforms, options.space)
+    rules = Laws if options.space.rules == "laws" else Nonlinear
+    language = rules(names, options.transforms, options.space)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
+        if options.noise_floor or isinstance(options.family, Student):
+            raise InputError(
+                "Student-t errors and noise_floor need the rows in memory, and these are read in chunks; use family "
+                "'gaussian' without noise_floor, or a sample of the rows."
+            )
         if options.algorithm == "rgmjmcmc":
             raise InputError(
                 "algorithm 'rgmjmcmc' needs the rows in memory, and these are read in chunks; use algorithm='auto'."
@@ -197,7 +207,8 @@ def _search(table: Table | Chunks, options: Options) -> tuple[FeatureProblem | S
     design = table.design if len(made_of) == len(all_names) else np.ascontiguousarray(table.design[:, made_of])
     problem = problem_over(
         design, table.response, language, weights=table.weights, family=options.family, offset=table.offset,
-        always_in={all_names[j]: table.design[:, j] for j in fixed}, **priors,
+        always_in={all_names[j]: table.design[:, j] for j in fixed},
+        noise_floor=options.noise_floor or 0.0, **priors,
     )  # fmt: skip
     _warn_constant([name for j, name in enumerate(names) if np.ptp(design[:, j]) == 0.0])
     _check_transforms(options.transforms, design, names)
@@ -243,16 +254,16 @@ def _warn_constant(names: Sequence[str]) -> None:
 
 
 def _check_transforms(chosen: Sequence[Transform], design: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a transform that is defined on no column, and warn of one that is not defined on some."""
-    for transform in chosen:
+    """Warn of a transform of the user's choice that is not defined on some columns."""
+    for transform in chosen if tuple(t.name for t in chosen) != LAW_TRANSFORMS else ():
         bad = [name for j, name in enumerate(names) if not np.isfinite(transform(design[:, j])).all()]
         defined = transform.domain.text
         if bad and len(bad) == len(names):
-            raise InputError(
-                f"transform {transform.name!r} ({defined}) is not finite on any column; drop it from transforms, or "
-                "shift or rescale the columns."
+            warn_user(
+                f"transform {transform.name!r} ({defined}) is not finite on any column; it is applied to products and "
+                "sums alone, where it is finite."
             )
-        if bad:
+        elif bad:
             warn_user(
                 f"transform {transform.name!r} ({defined}) is not finite on {name_some(bad)} and is not applied there."
             )

@@ -18,6 +18,7 @@ from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import log_marginal_of
+from modejump.priors.coefficients.base import floor_share
 from modejump.problem.feature_problem import FeatureProblem
 
 MOST_MODELS = 2_000_000
@@ -226,7 +227,8 @@ def _log_posterior(problem: FeatureProblem, columns: FeatureColumns, models: np.
     if not problem.family.conjugate:
         return _fitted(problem, columns, models) + weights
     resid = residual_shares(columns.z, problem.response[0], models)
-    prior = Handle(problem.coef_prior.compile(problem.n, problem.base_rss))
+    floor = floor_share(problem.noise_floor, problem.n, problem.base_rss)
+    prior = Handle(problem.coef_prior.compile(problem.n, problem.base_rss, floor))
     # A share below zero stands for a rank-deficient model, which log_marginal gives probability zero.
     likelihood = [log_marginal(prior, problem.n, base, k, share) for share in resid.tolist()]
     return np.array(likelihood) + weights

@@ -8,11 +8,12 @@ package.
 
 from modejump.likelihoods.family import FAMILIES, Family, Link, register_link, resolve_family
 from modejump.likelihoods.gaussian.family import Gaussian
+from modejump.likelihoods.gaussian.student import Student
 from modejump.likelihoods.glm.binomial import Binomial
 from modejump.likelihoods.glm.gamma import Gamma
 from modejump.likelihoods.glm.poisson import Poisson
 
-for _family in (Gaussian, Binomial, Poisson, Gamma):
+for _family in (Gaussian, Binomial, Poisson, Gamma, Student):
     FAMILIES.register(_family)
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Gaussian",
     "Link",
     "Poisson",
+    "Student",
     "register_link",
     "resolve_family",
 ]

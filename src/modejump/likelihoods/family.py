@@ -146,6 +146,18 @@ class Family:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.link!r})"
 
+    @classmethod
+    def from_spec(cls, inside: str, link: str | None) -> Family:
+        """The family with a link, and with the parameters that its text has in brackets."""
+        if inside:
+            raise InputError(f"family {cls.name!r} takes no parameter; got {inside!r}.")
+        return cls(link)
+
+    @property
+    def spec(self) -> str:
+        """The family as a text that `resolve_family` takes: its name, and its parameters where it has some."""
+        return self.name
+
     def words(self) -> str:
         """Family and link, for a summary; empty where that goes without saying."""
         return f"{self.name}, {self.link} link"
@@ -155,6 +167,11 @@ class Family:
 
     def check_rows(self, weights: Any, offset: Any) -> None:
         """Refuse weights and offsets that the family cannot honour."""
+
+    def check_floor(self, noise_floor: float) -> None:
+        """Refuse a noise floor where responses are not measurements with an error of their own."""
+        if noise_floor:
+            raise InputError(f"noise_floor does not go with family {self.name!r}; leave it out, or use 'gaussian'.")
 
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse priors that the family cannot have."""
@@ -246,7 +263,7 @@ def resolve_family(family: str | Family, link: str | None = None) -> Family:
     Parameters
     ----------
     family : str or Family
-        The family.
+        The family, by name; one with a parameter as in "student(3)".
     link : str, optional
         The link.
     """
@@ -254,4 +271,5 @@ def resolve_family(family: str | Family, link: str | None = None) -> Family:
         if link not in (None, family.link):
             raise InputError(f"link {link!r} does not go with {family!r}, which has its own; leave link out.")
         return family
-    return FAMILIES.find(family)(link)
+    name, _, inside = str(family).partition("(")
+    return FAMILIES.find(name if inside else family).from_spec(inside.removesuffix(")"), link)

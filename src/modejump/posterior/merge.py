@@ -236,6 +236,7 @@ def _merged_result(results: Sequence[Result], terms: int) -> Result:
         laws=results[0].laws,
         rao_blackwell=_averaged(results),
         search_best=np.concatenate(searched) if searched else None,
+        noise_weight=results[0].noise_weight,
     )
 
 

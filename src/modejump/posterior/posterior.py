@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.features.nonlinear.expression import Feature
+from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.fits import (
@@ -295,14 +295,14 @@ class Posterior:
 
         return posterior_sets(self, level, purity, min_probability)
 
-    def log_marginal_likelihood(self, features: str | Feature | Sequence[str | Feature]) -> float:
+    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
         """``log p(y|M) - log p(y|base)`` of the model with these terms; -inf where it is rank deficient.
 
         Exact for Gaussian responses. For others it is Laplace's approximation, and -inf as well where the maximum
         likelihood estimate does not exist. After a search any feature of the space may be asked for, found or not,
         with its factors in any order, unless the posterior holds no rows.
         """
-        given = [features] if isinstance(features, str | Feature) else list(features)
+        given = [features] if isinstance(features, str | Expression) else list(features)
         if self.laws is not None:
             from modejump.posterior.law_models import marginal_of_laws
 

@@ -120,13 +120,14 @@ def _about(posterior: Posterior) -> dict[str, Any]:
             "names": list(problem.names),
             "always_in": list(problem.always_in),
             "intercept": bool(problem.intercept),
-            "family": problem.family.name,
+            "family": problem.family.spec,
             "link": problem.family.link,
             # Files hold no functions: of a likelihood of the user's own they know the name.
             "likelihood": repr(problem.family) if problem.family.custom else None,
             "coef_prior": problem.coef_prior.to_dict(),
             "model_prior": problem.model_prior.to_dict(),
             "base_rss": float(problem.base_rss),
+            "noise_floor": float(problem.noise_floor),
             "rows": int(problem.rows),
         },
         "fingerprint": None if posterior.fingerprints is None else dict(posterior.fingerprints),
@@ -295,7 +296,7 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
         np.ones(base),
         np.empty(0),
     )
-    base_rss = _typed(about["base_rss"], "float")
+    base_rss, noise_floor = _typed(about["base_rss"], "float"), _typed(about.get("noise_floor", 0.0), "float")
     data = problem_data(
         gram=gram,
         corr=reader.array("corr", F, (p,), FINITE),
@@ -307,11 +308,13 @@ def _problem(about: Mapping[str, Any], reader: Reader) -> Problem:
         n=reader.number("n"),
         base=base,
         base_rss=base_rss,
+        noise_floor=noise_floor,
         zobrist=reader.array("zobrist", U, (terms,)),
     )
     return Problem(
         names, always_in, _typed(about["intercept"], "bool"), coef_prior, model_prior, data, base_rss,
         reader.array("base_coef", F, (base,), FINITE), _typed(about["rows"], "int"), family,
+        noise_floor=noise_floor,
     )  # fmt: skip
 
 
@@ -401,6 +404,7 @@ def rowless_like(
         n=old.n,
         base=base,
         base_rss=problem.base_rss,
+        noise_floor=problem.noise_floor,
     )
     return dataclasses.replace(
         problem, names=names, model_prior=prior, data=data, observed=None,

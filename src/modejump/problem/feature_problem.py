@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,11 @@ class FeatureProblem:
         Whether every model has an intercept.
     always_in : mapping of str to ndarray of shape (n, k)
         Columns of the terms that are in every model beside it, with a flat prior as it has.
+    noise_floor : float
+        What the measurement cannot resolve, in units of a Gaussian response.
+    noise_weight : ndarray of shape (n,), optional
+        Precision of each row's error relative to the others, which is a factor of the weights; None where all are
+        alike.
     """
 
     language: Language
@@ -74,6 +79,8 @@ class FeatureProblem:
     base_model: LikelihoodRows = Conjugate()
     intercept: bool = True
     always_in: Mapping[str, np.ndarray] = field(default_factory=dict)
+    noise_floor: float = 0.0
+    noise_weight: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,6 +117,37 @@ class FeatureProblem:
         """The known part of the linear predictor; None where there is none."""
         return self.base_model.offset if isinstance(self.base_model, Glm) and self.base_model.offset.any() else None
 
+    def with_noise(self, family: Family, weight: np.ndarray | None, rows: np.ndarray | None = None) -> FeatureProblem:
+        """The problem with errors of another family and precision, of some rows where they are given.
+
+        Parameters
+        ----------
+        family : Family
+            Family of the response.
+        weight : ndarray of shape (n,), optional
+            Precision of each row's error, which multiplies its case weight; None where all are alike. It is scaled so
+            that the number of observations stays.
+        rows : ndarray of int, optional
+            The rows; all by default.
+        """
+        some = slice(None) if rows is None else rows
+        case = self.case_weight
+        if weight is not None:
+            weight = weight * (case.sum() / (case @ weight))
+        total = case if weight is None else case * weight
+        made = problem_over(
+            self.x.T[some], self.y[some], self.language, coef_prior=self.coef_prior, model_prior=self.model_prior,
+            weights=None if (total == 1.0).all() else total[some], intercept=self.intercept, family=family,
+            always_in={name: columns[some] for name, columns in self.always_in.items()}, noise_floor=self.noise_floor,
+        )  # fmt: skip
+        return replace(made, noise_weight=None if weight is None else weight[some])
+
+    @property
+    def case_weight(self) -> np.ndarray:
+        """Case weights of the rows, without the precision of their errors."""
+        weight = np.ones(len(self.y)) if self.weights is None else self.weights
+        return weight if self.noise_weight is None else weight / self.noise_weight
+
     def covariates(self) -> list[Expression]:
         """The columns that vary, as features."""
         varies = np.ptp(self.x, axis=1) > 0.0
@@ -143,7 +181,7 @@ class FeatureProblem:
         return Problem.build(
             np.hstack([columns, *self.always_in.values()]), self.y, terms=terms, always_in=tuple(self.always_in),
             weights=self.weights, coef_prior=self.coef_prior, model_prior=model_prior, intercept=self.intercept,
-            family=self.family, offset=self.offset,
+            family=self.family, offset=self.offset, noise_floor=self.noise_floor,
         )  # fmt: skip
 
     def population_data(self, z: np.ndarray, most: int | None = None, glm: LikelihoodRows | None = None) -> ProblemData:
@@ -166,6 +204,7 @@ class FeatureProblem:
             n=self.n,
             base=self.basis.shape[0],
             base_rss=self.base_rss,
+            noise_floor=self.noise_floor,
             most=most,
             zobrist=np.zeros(s, np.uint64),
         )
@@ -213,6 +252,7 @@ def problem_over(
     link: str | None = None,
     offset: np.ndarray | None = None,
     always_in: Mapping[str, np.ndarray] | None = None,
+    noise_floor: float = 0.0,
 ) -> FeatureProblem:
     """Check the data and make a problem over the features of a language.
 
@@ -239,9 +279,12 @@ def problem_over(
         Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
     always_in : mapping of str to ndarray of shape (n,) or (n, k), optional
         Columns that are in every model beside the intercept, by the name of their term; no feature is made of them.
+    noise_floor : float
+        What the measurement cannot resolve, in units of a Gaussian response.
     """
     family = resolve_family(family, link)
     family.check_rows(weights, offset)
+    family.check_floor(noise_floor)
     fixed = checked_fixed(always_in or {}, len(x), weights)
     x, y, w, known = checked_rows(x, y, weights, offset)
     family.check(y)
@@ -285,6 +328,7 @@ def problem_over(
         base_model=base_model,
         intercept=intercept,
         always_in=fixed,
+        noise_floor=noise_floor,
     )
 
 

@@ -28,10 +28,11 @@ from modejump.problem.wide_problem import WideProblem
 _BLOCK_BYTES = 4 * 2**20
 # How each part is called in a sentence.
 PARTS = {
-    "likelihood": "the family or link of the response",
+    "likelihood": "the family, link or noise floor of the response",
     "terms": "the terms (or which of them are always in)",
     "space": "the covariates, transforms or limits of the space of features",
     "prior": "the priors",
+    "noise": "the frozen weights of Student-t errors (give both runs steps instead of seconds)",
     "data": "the data",
 }
 
@@ -58,10 +59,14 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     if problem.family.custom:
         raise InputError("nobody can tell two functions apart, so a likelihood of your own has no fingerprint.")
     parts: dict[str, Any] = {
-        "likelihood": [problem.family.name, problem.family.link],
+        "likelihood": [problem.family.spec, problem.family.link],
         "prior": [problem.coef_prior.to_dict(), problem.model_prior.to_dict()],
     }
+    if problem.noise_floor:
+        parts["likelihood"].append(problem.noise_floor)
     if isinstance(problem, FeatureProblem):
+        if problem.noise_weight is not None:
+            parts["noise"] = np.sort(problem.noise_weight).tolist()
         fixed = [[name, columns.shape[1]] for name, columns in problem.always_in.items()]
         # The language of very many columns has their names, or only their number.
         names = None if isinstance(problem, WideProblem) else list(problem.names)

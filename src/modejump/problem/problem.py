@@ -24,6 +24,7 @@ from modejump.likelihoods.family import Table
 from modejump.likelihoods.gaussian.tables import MixturePrior, tabulated
 from modejump.likelihoods.glm.newton import BY_COLUMN, BY_ROW
 from modejump.priors.coefficients import CoefPrior, CoefPriorData, resolve_coef_prior
+from modejump.priors.coefficients.base import floor_share
 from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.models import ModelPrior, resolve_model_prior
 from modejump.problem.checks import check_observations, checked_rows
@@ -83,6 +84,7 @@ def problem_data(
     n: float,
     base: int,
     base_rss: float,
+    noise_floor: float = 0.0,
     most: int | None = None,
     zobrist: np.ndarray | None = None,
 ) -> ProblemData:
@@ -102,6 +104,8 @@ def problem_data(
         What the likelihood needs of the rows.
     n, base, base_rss : float, int, float
         Observations, columns of the base model, and its residual sum of squares.
+    noise_floor : float
+        What the measurement cannot resolve, in units of the response.
     most : int, optional
         Columns of a model at most; all by default.
     zobrist : ndarray of shape (K,), optional
@@ -109,8 +113,11 @@ def problem_data(
     """
     max_cols = min(max(int(np.ceil(n)) - base - 1, 0), len(corr) if most is None else most)
     # The table belongs to conjugate families: other marginal likelihoods do not depend on the residual share.
-    conjugate = isinstance(glm, Conjugate)
-    prior = tabulated(coef_prior, n, base, base_rss, max_cols) if conjugate else coef_prior.compile(n, base_rss)
+    if isinstance(glm, Conjugate):
+        floor = floor_share(noise_floor, n, base_rss)
+        prior: Any = tabulated(coef_prior, n, base, base_rss, max_cols, floor)
+    else:
+        prior = coef_prior.compile(n, base_rss)
     keys = term_keys(len(first) - 1) if zobrist is None else zobrist
     return ProblemData(
         gram=gram, corr=corr, first=first, coef_prior=prior, n=n, base=base, max_cols=max_cols, prior=model_prior,
@@ -137,6 +144,7 @@ class Problem:
     family: Family
     observed: Observed | None = None
     digest: str | None = None
+    noise_floor: float = 0.0
 
     @property
     def n_terms(self) -> int:
@@ -164,6 +172,7 @@ class Problem:
         family: Any = "gaussian",
         link: str | None = None,
         offset: np.ndarray | None = None,
+        noise_floor: float = 0.0,
     ) -> Problem:
         """Check the arrays, project the base out, and sum the Gram matrix.
 
@@ -191,9 +200,13 @@ class Problem:
             Link function; default the family's first.
         offset : ndarray of shape (n,), optional
             Part of the linear predictor that is known; not for Gaussian responses, where it is taken from y.
+        noise_floor : float
+            What the measurement cannot resolve, in units of a Gaussian response: every residual sum of squares grows
+            by ``n * noise_floor**2``.
         """
         family = resolve_family(family, link)
         family.check_rows(weights, offset)
+        family.check_floor(noise_floor)
         x, y, w, offset = checked_rows(x, y, weights, offset)
         family.check(y)
         if terms is None:
@@ -220,12 +233,12 @@ class Problem:
             columns = columns._replace(x=np.empty((0, len(layout.order))), response=np.empty(0))
         data = problem_data(
             gram=gram, corr=corr, first=layout.first, coef_prior=prior, model_prior=compiled, columns=columns,
-            glm=glm, n=n, base=base.shape[1], base_rss=base_rss,
+            glm=glm, n=n, base=base.shape[1], base_rss=base_rss, noise_floor=noise_floor,
         )  # fmt: skip
         return cls(
             names=layout.names, always_in=layout.always_in, intercept=intercept, coef_prior=prior,
             model_prior=resolve_model_prior(model_prior), data=data, base_rss=base_rss,
-            base_coef=base_coef, rows=len(y), family=family, observed=Observed(y, w, offset),
+            base_coef=base_coef, rows=len(y), family=family, observed=Observed(y, w, offset), noise_floor=noise_floor,
         )  # fmt: skip
 
     @classmethod

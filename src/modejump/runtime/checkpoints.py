@@ -29,10 +29,13 @@ class NoCheckpoint:
         the seconds spent. None at the beginning of a run.
     arrays : mapping of str to ndarray
         Snapshots of its chains, and what they know together.
+    also : mapping of str to ndarray
+        What was settled before the chains began, and belongs to every checkpoint.
     """
 
     state: Mapping[str, Any] | None = None
     arrays: Snapshot = {}
+    also: Snapshot = {}
     _algorithm, _began = "", 0.0
 
     def begin(self, algorithm: str) -> float:
@@ -147,7 +150,7 @@ class Checkpoint(NoCheckpoint):
     def _write(self, state: Mapping[str, Any], arrays: Snapshot) -> None:
         began = time.thread_time()
         try:
-            CHECKPOINT.write(self.directory, {"fingerprint": self.fingerprint, "state": state}, arrays)
+            CHECKPOINT.write(self.directory, {"fingerprint": self.fingerprint, "state": state}, arrays | self.also)
         except OSError as error:
             self._failure = error.strerror or str(error)
         self._cost += time.thread_time() - began

@@ -93,4 +93,5 @@ def result_of_search(
         restarts=sum(o.restarts for o in outcomes),
         laws=laws,
         search_best=np.array([o.best for o in outcomes]),
+        noise_weight=problem.noise_weight,
     )

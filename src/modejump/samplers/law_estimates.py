@@ -208,5 +208,6 @@ def result_of_chains(
         laws=laws,
         # Without a search before them the chains are searches, which share no library.
         search_best=np.array([o.best for o in searched] or ([] if chains[0].library else [c.best for c in chains])),
+        noise_weight=problem.noise_weight,
         **about,
     )

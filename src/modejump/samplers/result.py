@@ -173,6 +173,8 @@ class Result:
     rao_blackwell : ndarray of shape (columns,) or None
         After selection among very many columns: the inclusion probability of every one of them, as the mean of its
         conditional probabilities given the rest of models drawn from the chains.
+    noise_weight : ndarray of shape (rows,) or None
+        Student-t errors: the weights of the distinct rows, frozen before sampling, of which 1 is the mean.
     """
 
     algorithm: str
@@ -202,6 +204,7 @@ class Result:
     laws: Laws | None = None
     rao_blackwell: np.ndarray | None = None
     search_best: np.ndarray | None = None
+    noise_weight: np.ndarray | None = None
 
     @property
     def counted(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class Gaussian(Family):
     name = "gaussian"
     links = (IDENTITY,)
     conjugate = True
+    # Degrees of freedom of the errors.
+    dof: float | None = math.inf
 
     def words(self) -> str:
         """Nothing."""
@@ -31,6 +34,9 @@ class Gaussian(Family):
             raise InputError(
                 "an offset is for families other than gaussian; take it from y instead, and add it to predictions."
             )
+
+    def check_floor(self, noise_floor: float) -> None:
+        """Measurements may have one."""
 
     def text(self, response: str) -> str:
         """The name of the response."""

@@ -4,6 +4,9 @@ The base model holds the columns with a flat prior (the intercept and the always
 columns. With n observations (the sum of the case weights), base columns, nu = n - base and resid = RSS(M) /
 RSS(base) = 1 - R^2, every Gaussian marginal likelihood depends on the data through (n, base, k, resid) alone,
 known variance through RSS(base) in addition. All values are log Bayes factors against the base model.
+
+A noise floor, which the measurement cannot resolve, adds the same to every residual sum of squares, so that data
+without noise do not give infinite evidence: `floored` is the one place where it enters.
 """
 
 import math
@@ -23,6 +26,13 @@ from modejump.likelihoods.gaussian.tables import (
     power_sum,
 )
 from modejump.priors.coefficients import COEF_PRIORS, CoefPriorData
+from modejump.priors.coefficients.base import FLOOR
+
+
+@entry
+def floored(par, resid):
+    """Residual share with the noise floor; the share itself, to the last bit, without one."""
+    return resid + (1.0 - resid) * par[FLOOR]
 
 
 @kernel
@@ -51,7 +61,7 @@ def log_marginal(prior, n, base, k, resid):
         return 0.0
     if n - base - k <= 0.0 or not resid > 0.0:
         return -math.inf
-    return _any_form(prior.code, prior.par, n, base, k, min(resid, 1.0))
+    return _any_form(prior.code, prior.par, n, base, k, floored(prior.par, min(resid, 1.0)))
 
 
 @generic
@@ -65,20 +75,20 @@ def _closed(prior, n, base, k, resid):
         return 0.0
     if n - base - k <= 0.0 or not resid > 0.0:
         return -math.inf
-    return _closed_form(prior.code, prior.par, n, base, k, min(resid, 1.0))
+    return _closed_form(prior.code, prior.par, n, base, k, floored(prior.par, min(resid, 1.0)))
 
 
 @implements(sampler_marginal, MixturePrior)
 def _from_table(prior, n, base, k, resid):
     nu = n - base
-    if k == 0 or k > prior.coef.shape[0] or nu - k <= 0.0 or not resid > LEAST_RESID:
+    share = floored(prior.par, min(resid, 1.0))
+    if k == 0 or k > prior.coef.shape[0] or nu - k <= 0.0 or not resid > 0.0 or not share > LEAST_RESID:
         return log_marginal(prior, n, base, k, resid)
-    resid = min(resid, 1.0)
-    depth = -math.log(resid)
+    depth = -math.log(share)
     piece, position = locate(nu * depth / DEPTH_UNIT)
     value = power_sum(prior.coef, k - 1, piece, position)
     if math.isnan(value):
-        return _fill_and_evaluate(prior, n, base, k, resid, piece, position)
+        return _fill_and_evaluate(prior, n, base, k, share, piece, position)
     return value + 0.5 * nu * depth
 
 
@@ -94,7 +104,7 @@ def _fill_and_evaluate(prior, n, base, k, resid, piece, position):
             status[row, piece] = FILLED
             return power_sum(new, 0, 0, position) - 0.5 * (n - base) * math.log(resid)
         status[row, piece] = DIRECT
-    return log_marginal(prior, n, base, k, resid)
+    return _by_quadrature(prior.code, prior.par, n, base, k, resid)
 
 
 @entry

@@ -50,9 +50,11 @@ class MixturePrior(NamedTuple):
     status: NDArray[np.uint8]  # (rows, pieces)
 
 
-def tabulated(prior: CoefPrior, n: float, base: int, tss: float, max_cols: int) -> CoefPriorData | MixturePrior:
+def tabulated(
+    prior: CoefPrior, n: float, base: int, tss: float, max_cols: int, floor: float = 0.0
+) -> CoefPriorData | MixturePrior:
     """A coefficient prior for compiled code; with an empty table where its marginal likelihood is an integral."""
-    compiled = prior.compile(n, tss)
+    compiled = prior.compile(n, tss, floor)
     if prior.log_bayes_factor is not None:
         return compiled
     rows = min(max_cols, MAX_ROWS)

@@ -5,7 +5,8 @@ observation is Student-t with ``nu = n - base`` degrees of freedom, location ``b
 scale ``SS/nu (1 + h0 + s h)``, where ``SS = RSS(base) (1 - s R^2)``, b is the least-squares fit in
 standardised columns z, h the leverage of z, and h0 the row's leverage in the base. Where the prior of the
 coefficients is flat (g infinite: Jeffreys, BIC, AIC) ``nu = n - base - k``: the classical prediction
-interval, given the model. With known variance it is normal. The predictive distribution is the mixture of
+interval, given the model. With known variance it is normal. Student-t errors have their own degrees of freedom in
+place of these, where they are fewer: the scale is known better than single errors are. The predictive distribution is the mixture of
 these over g given the model, and over the models.
 """
 
@@ -16,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from modejump.likelihoods.gaussian.marginal import floored
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior.fits import Fit, KeptModels, fit_model
 from modejump.posterior.prediction.distribution import (
@@ -26,6 +28,7 @@ from modejump.posterior.prediction.distribution import (
     row_slices,
 )
 from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles, quantile
+from modejump.priors.coefficients.base import FLOOR
 from modejump.problem.problem import Problem
 
 # How many values of g stand for p(g|y,M): a Gauss rule needs the fewer the narrower that posterior is.
@@ -64,11 +67,20 @@ def _nodes(problem: Problem, k: int, resid: float) -> tuple[np.ndarray, np.ndarr
     nu = data.n - data.base
     if prior.known_variance:
         return one, one, data.coef_prior.par[:1], np.inf
+    # What the measurement cannot resolve is part of the error.
+    total = problem.base_rss / (1.0 - data.coef_prior.par[FLOOR])
+    resid = floored(data.coef_prior.par, min(resid, 1.0))
     g, weight = posterior_g(prior, data.coef_prior.par, data.n, data.base, k, resid)
     if np.isinf(g[0]):
-        return one, one, np.array([problem.base_rss * resid / (nu - k)]), nu - k
+        return one, one, np.array([total * resid / (nu - k)]), nu - k
     shrink, weight, left = reduce_nodes(g, weight, resid)
-    return shrink, weight, problem.base_rss * left / nu, nu
+    return shrink, weight, total * left / nu, nu
+
+
+def _variance(df: np.ndarray) -> np.ndarray:
+    """Variance of Student-t over its squared scale: nu/(nu - 2), infinite for nu <= 2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isinf(df), 1.0, np.where(df > 2.0, df / (df - 2.0), np.inf))
 
 
 class Predictor(PredictiveDistribution):
@@ -78,21 +90,22 @@ class Predictor(PredictiveDistribution):
         super().__init__(problem, models, kind)
         rules = [_nodes(problem, len(c), float(r)) for c, r in zip(self.columns, models.resid, strict=True)]
         self.nodes = GNodes.of([rule[:2] for rule in rules])
-        self.df, table = np.unique([rule[3] for rule in rules], return_inverse=True)
+        # Errors with heavy tails have them whatever is known of their scale.
+        free, tails = np.array([rule[3] for rule in rules]), float(problem.family.dof or np.inf)
+        self.df, table = np.unique(np.minimum(free, tails), return_inverse=True)
         self._table = self.nodes.repeat(table).astype(np.int64)
         # Weight and squared scale of each component.
         self.weight = self.nodes.weight * self.nodes.repeat(models.weight)
         self.scale2 = np.concatenate([rule[2] for rule in rules])
-        # The variance of Student-t is nu/(nu - 2) times its squared scale, and infinite for nu <= 2.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(np.isinf(self.df), 1.0, np.where(self.df > 2.0, self.df / (self.df - 2.0), np.inf))
-            variance = self.scale2 * factor[self._table]
+        with np.errstate(invalid="ignore"):
+            variance = self.scale2 * self.nodes.repeat(_variance(free))
             shrunk = np.where(self.nodes.shrink > 0.0, self.nodes.shrink * variance, 0.0)
         # Of each model: E s, and E Var and E s Var of an observation.
         self._shrink = self.nodes.mean(self.nodes.shrink)
         self._variance, self._shrunk_variance = self.nodes.mean(variance), self.nodes.mean(shrunk)
         # Length of the response outside the base: brings standardised fits to the response's scale.
         self._unit = float(np.sqrt(problem.base_rss))
+        self._spread = float(_variance(np.array(tails)))
 
     def _fits(self) -> Iterator[Fit]:
         for columns in self.columns:
@@ -122,7 +135,7 @@ class Predictor(PredictiveDistribution):
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             centre = fitted * self._shrink
             between = (centre - (centre @ w)[:, None]) ** 2 @ w + fitted**2 @ (w * over_g)
-            within = (1.0 + base_leverage) * (w @ self._variance) + leverage @ (w * self._shrunk_variance)
+            within = (self._spread + base_leverage) * (w @ self._variance) + leverage @ (w * self._shrunk_variance)
             out[rows] = np.sqrt(between + within)
         return out
 

@@ -23,11 +23,32 @@ def plain(formula: Callable[..., Any]) -> Any:
     return staticmethod(formula)
 
 
+# Where ``par`` has the share of the noise floor: what the measurement cannot resolve, see `floor_share`.
+FLOOR = 4
+
+
+def floor_share(noise_floor: float, n: float, tss: float) -> float:
+    """Share of the noise floor in the residual sum of squares of the base model, once it is added to it.
+
+    Every residual sum of squares grows by ``n * noise_floor**2``, so that a residual share becomes ``resid + (1 -
+    resid) * share``.
+
+    Parameters
+    ----------
+    noise_floor : float
+        Standard deviation that the measurement cannot resolve, in units of the response.
+    n, tss : float
+        Observations, and RSS of the base model.
+    """
+    unresolved = n * noise_floor**2
+    return unresolved / (tss + unresolved) if unresolved > 0.0 else 0.0
+
+
 class CoefPriorData(NamedTuple):
     """A coefficient prior as compiled code reads it."""
 
     code: int  # place in the registry
-    par: NDArray[np.float64]  # float64 (4,): its parameters
+    par: NDArray[np.float64]  # float64 (5,): its parameters, and the share of the noise floor
     needs_information: int
     survives_separation: int
 
@@ -92,11 +113,11 @@ class CoefPrior:
         """
         raise NotImplementedError
 
-    def compile(self, n: float, tss: float) -> CoefPriorData:
-        """The prior as compiled code reads it, given the observations and RSS of the base model."""
-        par = np.zeros(4)
-        given = self.parameters(n, tss)
-        par[: len(given)] = given
+    def compile(self, n: float, tss: float, floor: float = 0.0) -> CoefPriorData:
+        """The prior as compiled code reads it, given the observations, RSS of the base model and `floor_share`."""
+        par = np.zeros(5)
+        given = self.parameters(n, tss / (1.0 - floor))
+        par[: len(given)], par[FLOOR] = given, floor
         return CoefPriorData(self.code, par, int(self.needs_information), int(self.survives_separation))
 
     def to_dict(self) -> dict[str, Any]:

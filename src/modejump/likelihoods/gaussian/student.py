@@ -1,0 +1,187 @@
+"""Student-t errors as a scale mixture: given the precision of each row's error, the model is Gaussian.
+
+With weights :math:`w_i \\sim \\mathrm{Gamma}(\\nu/2, \\nu/2)` and Gaussian errors of variance :math:`\\sigma^2 / w_i`,
+errors are Student-t with :math:`\\nu` degrees of freedom and scale :math:`\\sigma`. The weights are set to their
+conditional means :math:`(\\nu + 1) / (\\nu + r_i^2 / \\sigma^2)` under one good model, before any sampling, and are part
+of the target from then on: everything exact about Gaussian responses stays exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
+
+from modejump.core.errors import InputError
+from modejump.likelihoods.family import Family, Link
+from modejump.likelihoods.gaussian.family import Gaussian
+from modejump.priors.base import real_number
+
+# Degrees of freedom that are tried where none are given; infinity is the Gaussian.
+DEGREES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, math.inf)
+# Steps of the EM algorithm at most, and the gain of the log likelihood, relative to its size, that ends it.
+STEPS = 200
+TOLERANCE = 1e-9
+
+
+class Student(Gaussian):
+    """Student-t errors, by weights of the rows that are estimated and frozen before sampling.
+
+    Parameters
+    ----------
+    dof : float, optional
+        Degrees of freedom; estimated by default, infinity (Gaussian errors, no weights) included.
+    link : str, optional
+        "identity".
+
+    Examples
+    --------
+    >>> Student(3), Student(3).spec
+    (Student(dof=3.0), 'student(3)')
+    """
+
+    name = "student"
+    links = (Link("identity", predictor=np.asarray, mean=np.asarray),)
+
+    def __init__(self, dof: float | None = None, link: str | None = None) -> None:
+        super().__init__(link)
+        self.dof = None if dof is None else real_number(dof, "dof of Student-t errors", above=0.0)
+
+    @classmethod
+    def from_spec(cls, inside: str, link: str | None) -> Family:
+        """The family with degrees of freedom as its text has them."""
+        try:
+            return cls(float(inside) if inside else None, link)
+        except ValueError:
+            raise InputError(f"dof of Student-t errors must be a number; got {inside!r}.") from None
+
+    @property
+    def spec(self) -> str:
+        """The name, with the degrees of freedom where they are given."""
+        return self.name if self.dof is None else f"{self.name}({self.dof:.17g})"
+
+    def words(self) -> str:
+        """What the errors are, and that weights are part of the target."""
+        if self.dof is None:
+            return "Student-t errors"
+        plural = "degree" if self.dof == 1.0 else "degrees"
+        return (
+            f"Student-t errors, {self.dof:g} {plural} of freedom; the weights of the rows were frozen before sampling, "
+            "and probabilities are given them"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Student) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.dof, self.link)
+
+    def __repr__(self) -> str:
+        return f"Student(dof={self.dof!r})"
+
+
+class Noise(NamedTuple):
+    """Errors of one model at the maximum of the likelihood.
+
+    Attributes
+    ----------
+    dof, scale : float
+        Degrees of freedom, infinite for Gaussian errors, and scale.
+    weight : ndarray of shape (n,)
+        Expected precision of each row's error, in units of ``scale**-2``.
+    log_likelihood : float
+        At the maximum.
+    """
+
+    dof: float
+    scale: float
+    weight: np.ndarray
+    log_likelihood: float
+
+
+def estimate_noise(
+    design: np.ndarray,
+    y: np.ndarray,
+    case_weight: np.ndarray,
+    degrees: Sequence[float] = DEGREES,
+    noise_floor: float = 0.0,
+    start: np.ndarray | None = None,
+) -> Noise:
+    """Degrees of freedom, scale and weights of a model's errors by maximum likelihood.
+
+    Finite degrees of freedom have to gain half the logarithm of the observations over Gaussian errors, as a parameter
+    does in Schwarz's criterion.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n, k)
+        Columns of the model, the base's among them.
+    y : ndarray of shape (n,)
+        Response.
+    case_weight : ndarray of shape (n,)
+        Case weights.
+    degrees : sequence of float
+        Degrees of freedom to try.
+    noise_floor : float
+        Standard deviation that the measurement cannot resolve: its square is added to the square of every residual.
+    start : ndarray of shape (n,), optional
+        Weights to begin with.
+    """
+    length = np.linalg.norm(design, axis=0)
+    design = design / np.where(length > 0.0, length, 1.0)
+    weight = np.ones(len(y)) if start is None else start
+    cost = 0.5 * math.log(case_weight.sum()) if len(degrees) > 1 else 0.0
+    best: Noise | None = None
+    top = -math.inf
+    # From light tails to heavy ones: each begins where the one before ended.
+    for dof in sorted(degrees, reverse=True):
+        found = _maximised(design, y, case_weight, dof, noise_floor**2, weight)
+        weight = found.weight
+        value = found.log_likelihood - (cost if math.isfinite(dof) else 0.0)
+        if best is None or value > top:
+            best, top = found, value
+    assert best is not None
+    return best
+
+
+def _maximised(
+    design: np.ndarray, y: np.ndarray, case: np.ndarray, dof: float, floor: float, weight: np.ndarray
+) -> Noise:
+    """EM with the scale as an expanded parameter (Kent, Tyler and Vardi 1994), which needs few steps."""
+    n, last, squares, scale2 = float(case.sum()), -math.inf, np.zeros(0), 0.0
+    tails = math.isfinite(dof)
+    for _ in range(STEPS if tails else 1):
+        root = np.sqrt(case * weight) if tails else np.sqrt(case)
+        q, r = np.linalg.qr(design * root[:, None])
+        coef = solve_triangular(r, q.T @ (y * root), check_finite=False) if design.shape[1] else np.zeros(0)
+        # Never zero: a fit that leaves nothing at all has no scale.
+        squares = np.square(y - design @ coef) + floor + 1e-300
+        scale2 = float(root**2 @ squares / (root @ root))
+        weight = _precision(squares / scale2, dof)
+        value = _log_likelihood(squares / scale2, scale2, case, dof)
+        if value - last < TOLERANCE * (1.0 + abs(value)):
+            break
+        last = value
+    # The degrees of freedom of the model are left in the scale.
+    scale2 *= n / max(n - design.shape[1], 1.0)
+    return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), value)
+
+
+def _precision(squares: np.ndarray, dof: float) -> np.ndarray:
+    """Expected precision given squared residuals in units of the squared scale."""
+    return (dof + 1.0) / (dof + squares) if math.isfinite(dof) else np.ones(len(squares))
+
+
+def _log_likelihood(squares: np.ndarray, scale2: float, case: np.ndarray, dof: float) -> float:
+    n = float(case.sum())
+    if not math.isfinite(dof):
+        return -0.5 * float(case @ squares) - 0.5 * n * math.log(2.0 * math.pi * scale2)
+    constant = float(gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof)) - 0.5 * math.log(dof * math.pi * scale2)
+    return n * constant - 0.5 * (dof + 1.0) * float(case @ np.log1p(squares / dof))
