@@ -40,7 +40,7 @@ LAWS = {
     "kepler": LawDemo(
         "SemiMajorAxis",
         "How does the size of an orbit follow from the other nine columns?",
-        "Kepler's third law, a³ = M P²: SemiMajorAxis = cbrt(Period^2*StarMass)",
+        "Kepler's third law, a³ = M P²: SemiMajorAxis = cbrt(StarMass*Period^2)",
         "semi-major axis (au)",
     ),
     "mass": LawDemo(
