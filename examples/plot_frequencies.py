@@ -21,7 +21,7 @@ from modejump.problem.feature_problem import feature_problem
 planets = simulate_planets(60)
 X = planets[["Period", "StarMass", "StarRadius", "StarTemp"]]
 y = planets["SemiMajorAxis"] + np.random.default_rng(0).standard_normal(60)
-space = modejump.Space(depth=3, width=3, complexity=4, size=2, population=15)
+space = modejump.Space(depth=3, width=3, complexity=4, size=2, population=15, rules="paper")
 
 # %%
 # **The truth.** The oracle lists all features of the space and evaluates all models made of them, by another route

@@ -8,8 +8,8 @@ the squared period.
 """
 
 # %%
-# The sampler knows no physics. It builds products and transforms of the columns, such as ``troot``, the cube root, and
-# samples models of them by their posterior probability.
+# The sampler knows no physics. It builds powers, products and functions of the columns, and samples models of them by
+# their posterior probability.
 import matplotlib.pyplot as plt
 
 import modejump
@@ -18,13 +18,8 @@ from modejump.plots import plot_inclusion, plot_prediction
 
 planets = simulate_planets(250)
 X, y = planets.drop(columns="SemiMajorAxis"), planets["SemiMajorAxis"]
-model = modejump.BGNLMRegressor(
-    coef_prior="jeffreys",
-    chains=16,
-    budget=modejump.Budget(steps=30_000),
-    random_state=1,
-)
-model.fit(X[:200], y[:200])
+model = modejump.BGNLMRegressor(random_state=1).fit(X[:200], y[:200])
+print(model.equation())
 print(model.summary(features=5, models=3))
 
 # %%

@@ -40,13 +40,13 @@ LAWS = {
     "kepler": LawDemo(
         "SemiMajorAxis",
         "How does the size of an orbit follow from the other nine columns?",
-        "Kepler's third law, a³ = M P²: the cube root of StarMass*Period*Period",
+        "Kepler's third law, a³ = M P²: SemiMajorAxis = cbrt(StarMass*Period^2)",
         "semi-major axis (au)",
     ),
     "mass": LawDemo(
         "Mass",
         "How does the mass of a planet follow from the other nine columns?",
-        "the mass of a sphere, M = R³ ρ: Density*Radius*Radius*Radius",
+        "the mass of a sphere, M = R³ ρ: Mass = Density*Radius^3",
         "mass (of Jupiter)",
     ),
 }
@@ -89,22 +89,18 @@ def _discover(console: Console, name: str, plot: Path | None) -> None:
     _say(
         console,
         f"A simulated catalogue of {len(planets)} planets. {demo.question} The search knows no physics: it builds "
-        "products and transforms of the columns, weighs models of them by their posterior probability, and is shown "
-        "200 planets; the other 50 are kept to check the predictions. The first run also compiles the program.",
+        "powers, products and functions of the columns, samples models of them by their posterior probability, and is "
+        "shown 200 planets; the other 50 are kept to check the predictions. The first run also compiles the program.",
     )
-    # The search alone: on a machine that has compiled nothing yet, sampling would double the time to the first answer.
-    model = BGNLMRegressor(
-        coef_prior="jeffreys", algorithm="gmjmcmc", chains=8, budget=Budget(steps=30_000), random_state=1
-    )
-    model.fit(X[train], y[train])
+    model = BGNLMRegressor(random_state=1).fit(X[train], y[train])
     print_summary(model.page(features=6, models=3), console, f"{name}: which law explains {demo.target}?")
-    _say(console, f"Hidden in the data was {demo.law}.")
+    _say(console, f"The law found: {demo.target} = {model.equation()}. Hidden in the data was {demo.law}.")
     _check(console, model, X[test], y[test], "planets")
     if plot is not None or find_spec("matplotlib") is not None:
         path = Path(f"{name}.png") if plot is None else plot
         _draw(model, X[test], y[test], demo, path)
         _say(console, f"The plot is in {path}.")
-    _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN --transforms sin,troot")
+    _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN --algorithm rgmjmcmc")
 
 
 def check_plot(path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Experiments: planets, observed and simulated, simulated logic expressions, and the papers' experiments on them.
+"""Experiments: planets, observed and simulated, logic expressions and textbook laws, and what is recovered of them.
 
 May import: everything below plots; NumPy and pandas.
 """
 
 from modejump.experiments.logic import simulate_logic
+from modejump.experiments.physics_laws import simulate_law
 from modejump.experiments.planets import load_exoplanets, simulate_planets
 
-__all__ = ["load_exoplanets", "simulate_logic", "simulate_planets"]
+__all__ = ["load_exoplanets", "simulate_law", "simulate_logic", "simulate_planets"]

@@ -205,7 +205,7 @@ _TABLE: dict[str, list[tuple[str, str, str, int, str, dict[str, Quantity]]]] = {
     ],
     "biology": [
         ("poiseuille", "Poiseuille's law", "0.3927*dp*r^4/(eta*l)", 1, "ml/s",
-         {"dp": Q(1, 10, "Pa"), "r": Q(0.5, 2, "mm"), "eta": Q(1, 5, "mPa*s"), "l": Q(1, 10, "cm")}),
+         {"dp": Q(1, 10, "Pa"), "r": Q(0.5, 2, "mm"), "eta": Q(1, 5, "mPa*s"), "l": Q(10, 100, "mm")}),
         ("kleiber", "Kleiber's law of metabolism", "3.4*M^(3/4)", 1, "W",
          {"M": Q(0.02, 4000, "kg", True)}),
         ("surface", "Du Bois' body surface", "0.007184*W^0.425*H^0.725", 1, "m^2",

@@ -168,7 +168,7 @@ def _judged(model: Any, law: TextbookLaw, check: pd.DataFrame) -> Outcome:
         "left": left,
         "terms": len(best),
         "probability": float(probability),
-        "search": getattr(model.verdict_, "search", ""),
+        "search": model.verdict_.search,
         "level": model.verdict_.level,
-        "found": model.equation() if hasattr(model, "equation") else model.page(1, 1).equation,
+        "found": model.equation(),
     }

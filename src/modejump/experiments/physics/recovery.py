@@ -175,7 +175,7 @@ class Formula:
             value = sympy.lambdify(list(symbols.values()), term, "numpy")(*table.values())
             spreads.append(float(np.std(value)) if term.free_symbols else 0.0)
         total = np.std(sympy.lambdify(list(symbols.values()), whole, "numpy")(*table.values()))
-        return sum(spread > NEGLIGIBLE * total for spread in spreads)
+        return sum(bool(spread > NEGLIGIBLE * total) for spread in spreads)
 
 
 def _numbers(node: ast.AST) -> list[Any]:
