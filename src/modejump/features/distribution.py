@@ -140,7 +140,8 @@ def list_edits(space, table, parents, weight, listed, probability):
                 choices = edit_choices(space, table, f, node, operator)
                 for choice in range(choices):
                     made = edited(space, table, f, node, operator, choice)
-                    if made < 0:
+                    # What an edit makes on the way may be more than was thought; a feature that finds no room is left out.
+                    if made < 0 or made >= len(probability):
                         continue
                     if probability[made] == 0.0:
                         listed[found] = made

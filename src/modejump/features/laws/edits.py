@@ -347,7 +347,9 @@ def _make_feature(space, table, operator, count, rng):
         made = draw_feature(space, table, rng) if count > 0 and uniform(rng) < 0.5 else np.int64(-1)
         return made if made >= 0 else covariate(space, table, below(rng, space.n_columns))
     if operator == CROSSOVER:
-        return _cross(space, table, f, table.parents[1], rng)
+        made = _cross(space, table, f, table.parents[1], rng)
+        # Where terms fall together a constant may be left at the top.
+        return made if made >= 0 and table.kind[made] <= PRODUCT else np.int64(-1)
     if operator == PROJECT:
         return _project(space, table, count, rng) if space.functions > 0 else np.int64(-1)
     node = below(rng, table.nodes[f]) if operator != MODIFY or uniform(rng) < 0.5 else np.int64(0)

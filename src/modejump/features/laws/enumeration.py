@@ -100,7 +100,7 @@ def _sets(
     levels: Sequence[Sequence[tuple[Feature, Feature]]], total: int, most: int, least: int, between: int = 0
 ) -> Iterator[tuple[Feature, ...]]:
     """Sets of items of different groups with this total complexity, ``between`` more for each but the first."""
-    ranked = [(c, i, group, item) for c, level in enumerate(levels) for i, (group, item) in enumerate(level)]
+    ranked = [(c, group, item) for c, level in enumerate(levels) for group, item in level]
 
     def extend(
         first: int, left: int, taken: tuple[Feature, ...], groups: frozenset[Feature]
