@@ -1,9 +1,9 @@
 """Where the search for the constants of a law begins, compiled: a function of the law and the data alone.
 
 Each constant has a few candidates, chosen by the scale of what it is multiplied by. Each candidate of one of them is
-combined with the best ones of the others, which they choose in turn. Where there is a frequency, that would be too many:
-all begin at their first candidate, and each in turn takes the best one, given the others, twice. The best points met on
-the way are where the search begins.
+combined with the best ones of the others, which they choose in turn. Where there is a frequency, that would be too
+many: all begin at their first candidate, and each in turn takes the best one, given the others, twice. The best points
+met on the way are where the search begins.
 """
 
 from __future__ import annotations
