@@ -252,14 +252,16 @@ def test_experiments_need_no_data_and_take_the_algorithm_of_the_paper(capsys, mo
     "line, words",
     [
         ("--transforms sin --factors cyl", "--factors"),
-        ("--transforms sin --always-in alpha", "--always-in"),
+        ("--transforms sin --drop site --always-in gamma", "always_in names 'gamma', which is not a term"),
+        ("--transforms sin --drop site --missing mode", "missing must be one of 'refuse', 'median'"),
+        ("--missing median", "--missing goes with --logic or a search for laws"),
         ("--transforms sin --formula alpha", "--formula"),
         ("--transforms sni", "perhaps you mean 'sin'"),
         ("--transforms sin --algorithm enumerate", "selects among given terms"),
         ("--transforms sin --model-prior uniform", "must be a ComplexityPrior"),
         ("--model-prior complexity=2", "complexity prior"),
         ("--transforms sin --drop site --mcse 0.01 --algorithm gmjmcmc", "Monte Carlo error"),
-        ("--transforms none", "column 'site' holds categories or text"),
+        ("--transforms none", "column 'site' holds text; add --factors site"),
         ("--transforms sin --sampler pape", "sampler must be None, 'paper' or"),
     ],
 )

@@ -362,3 +362,67 @@ def test_weights_that_look_like_precisions_are_told_apart():
     with pytest.warns(ModejumpWarning, match="amount to 1.5 observations in 3 rows"):
         read_weights([0.5, 0.5, 0.5], 3)
     assert read_weights(None, 3) is None and read_offset(None, 3) is None
+
+
+# --- columns that features are made of ------------------------------------------------------------------------------
+
+
+def people() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "age": [30.0, 40.0, 50.0, 80.0],
+            "sex": pd.Categorical(["male", "female", "male", "other"], categories=["female", "male", "other"]),
+            "smokes": [True, False, False, True],
+        }
+    )
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas])
+def test_indicators_of_all_levels(convert) -> None:
+    spec, design = learn_table(convert(people()), indicators=True)
+    assert spec.design_names == ["age", "sex[female]", "sex[male]", "sex[other]", "smokes"]
+    assert design[:, 1:4].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert np.array_equal(spec.apply(convert(people().iloc[::-1])), design[::-1])
+    # Features are made of all but what is always in, where the intercept stands for the first level.
+    assert spec.split(["sex"]) == ([0, 4], [2, 3])
+    assert spec.split(["smokes", "age"]) == ([1, 2, 3], [0, 4])
+    assert TableSpec.from_dict(spec.to_dict()) == spec
+    new = people()
+    new["sex"] = pd.Categorical(["male", "female", "male", "none"])
+    with pytest.raises(InputError, match="'sex' has the level 'none', which the data of the fit did not have"):
+        spec.apply(convert(new))
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas])
+def test_medians_stand_for_missing_values(convert) -> None:
+    table = people()
+    table.loc[1, "age"] = np.nan
+    table.loc[2, "sex"] = None
+    spec, design = learn_table(convert(table), indicators=True, missing="median")
+    assert spec.design_names == [
+        "age", "age[missing]", "sex[female]", "sex[male]", "sex[other]", "sex[missing]", "smokes",
+    ]  # fmt: skip
+    assert design[1, :2].tolist() == [50.0, 1.0] and design[2, 2:6].tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert design[[0, 2, 3], 1].tolist() == [0.0, 0.0, 0.0]
+    # New rows are filled by the medians of the fit, and columns that were whole have no indicator.
+    new = table.astype({"smokes": object})
+    new.loc[0, "age"], new.loc[3, "smokes"] = np.nan, None
+    again = TableSpec.from_dict(spec.to_dict()).apply(new)
+    assert again[0, :2].tolist() == [50.0, 1.0] and again[3, -1] == np.median([1.0, 0.0, 0.0, 1.0])
+    with pytest.raises(InputError, match="'sex' is missing .NaN. in row 2"):
+        learn_table(convert(table), indicators=True)
+    table["age"] = np.nan
+    with pytest.raises(InputError, match="'age' is missing in every row; drop it"):
+        learn_table(convert(table), missing="median")
+
+
+def test_missing_values_of_arrays() -> None:
+    x = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0], [8.0, 9.0]])
+    spec, design = learn_table(x, missing="median")
+    assert spec.design_names == ["x1", "x1[missing]", "x2"]
+    assert design.tolist() == [[1, 0, 5], [3, 1, 6], [3, 0, 7], [8, 0, 9]]
+    assert spec.apply(np.array([[np.nan, np.nan]])).tolist() == [[3.0, 1.0, 6.5]]
+    with pytest.raises(InputError, match="infinite"):
+        spec.apply(np.array([[np.inf, 1.0]]))
+    with pytest.raises(InputError, match="'x1' is NaN in row 1"):
+        learn_table(x)

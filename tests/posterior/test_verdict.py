@@ -12,7 +12,7 @@ from brute import brute_force, lazy_chains, small_problem
 
 from modejump.posterior import Posterior, Verdict, verdict
 from modejump.problem.problem import Problem
-from modejump.samplers.result import ModelTable, Result
+from modejump.samplers.result import ModelTable, Result, SearchCounts
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_enumeration_is_exact(problem: Problem, exact: Result) -> None:
     text = verdict(Posterior(problem, exact))
     assert text == "All 32 models were evaluated: the probabilities are exact."
     assert isinstance(text, Verdict)
-    assert text.level == "exact"
+    assert (text.level, text.search) == ("exact", "complete")
     many = verdict(Posterior(problem, replace(exact, n_models=32768)))
     assert many.startswith("All 32 768 models")
 
@@ -53,7 +53,7 @@ def test_a_verdict_survives_copy_and_pickle(problem: Problem, exact: Result) -> 
     assert posterior.verdict.level == "exact"
     for again in (copy.deepcopy(posterior), pickle.loads(pickle.dumps(posterior))):
         assert again.verdict == posterior.verdict
-        assert again.verdict.level == "exact"
+        assert (again.verdict.level, again.verdict.search) == ("exact", "complete")
 
 
 def test_good_chains(problem: Problem, chains: Result) -> None:
@@ -123,14 +123,54 @@ def test_coarse_errors_give_a_hint(problem: Problem, exact: Result) -> None:
     assert "the second decimal is not settled; run longer" in text or "the second decimal is not settled and" in text
 
 
-def test_a_rare_unmixed_term_does_not_condemn_the_run(problem: Problem, chains: Result) -> None:
+def one_term(chains: Result, by_chain: list[float]) -> Result:
+    """The chains where term 5 was in for another share of the steps in each, as is its renormalised estimate."""
     means = np.array(chains.batch_means)
-    means[:, :, 4] = 0.0
-    means[0, :2, 4] = 0.5
+    means[:, :, 4] = np.array(by_chain)[:, None]
     renormalised = chains.renormalised.copy()
     renormalised[4] = means[:, :, 4].mean()
-    posterior = Posterior(problem, with_means(chains, means, renormalised=renormalised))
-    assert verdict(posterior).level == "good"
+    return with_means(chains, means, renormalised=renormalised)
+
+
+def test_terms_that_change_no_answer_do_not_decide(problem: Problem, chains: Result) -> None:
+    # One chain of four stayed for a while with a term of probability .0036: R-hat is large, the error .0036.
+    rare = Posterior(problem, one_term(chains, [0.0, 0.0, 0.0, 0.0144]))
+    assert rare.diagnostics is not None and rare.diagnostics.r_hat[4] > 1.001
+    assert verdict(rare).level == "good"
+    # A share that moves the second decimal does decide, rare as it is.
+    moved = Posterior(problem, one_term(chains, [0.0, 0.0, 0.0, 0.16]))
+    assert moved.diagnostics is not None and moved.diagnostics.mcse[4] > 0.01
+    text = verdict(moved)
+    assert text.level == "bad" and "sit apart on x5" in text
+
+
+@pytest.mark.parametrize(
+    ("spread", "batches", "renormalised", "words", "level"),
+    [
+        # A difference of 0.47, of less than two Monte Carlo errors: nothing can be told.
+        (0.47, 4, 0.03, "the errors are too large to tell whether frequencies agree", "doubtful"),
+        # The same difference with small errors is one.
+        (0.005, 400, 0.03, "frequencies disagree with estimates", "doubtful"),
+        (0.005, 400, 0.499, "frequencies agree with estimates", "good"),
+    ],
+)
+def test_agreement_disagreement_and_too_short_to_tell(
+    problem: Problem, chains: Result, spread: float, batches: int, renormalised: float, words: str, level: str
+) -> None:
+    # Batches in turn above and below one half: their spread is the error's, R-hat sees none of it.
+    turn = 0.5 + spread * np.where(np.arange(batches) % 2, 1.0, -1.0)
+    means = np.tile(turn[None, :, None], (1, 1, 5))
+    other = np.full(5, 0.5)
+    other[2] = renormalised
+    text = verdict(Posterior(problem, with_means(chains, means, renormalised=other)))
+    assert words in text and text.level == level
+    assert ("largest difference is 0.47" in text) == (renormalised == 0.03)
+
+
+def test_without_an_error_nothing_agrees(problem: Problem, chains: Result) -> None:
+    one_batch = with_means(chains, np.full((1, 1, 5), 0.5), renormalised=np.full(5, 0.03))
+    text = verdict(Posterior(problem, one_batch))
+    assert "too large to tell" in text and "nan" not in text.lower()
 
 
 def test_interrupted_runs_are_marked(problem: Problem, chains: Result) -> None:
@@ -200,19 +240,61 @@ def test_flat_posteriors_are_doubtful_for_their_renormalised_estimates_only(prob
     assert "frequencies disagree" in text and "97%" in text
 
 
-@pytest.mark.parametrize(("share", "level"), [(0.0, "good"), (0.04, "good"), (0.06, "doubtful"), (1.0, "doubtful")])
-def test_reversible_chains_are_judged_by_what_they_did_not_visit(
-    problem: Problem, chains: Result, share: float, level: str
+@pytest.mark.parametrize(("reached", "search"), [(4, "well searched"), (2, "well searched"), (1, "uncertain")])
+def test_selection_is_searched_by_the_chains_that_visit_the_best_model(
+    problem: Problem, chains: Result, reached: int, search: str
 ) -> None:
-    found = replace(
-        chains, algorithm="rgmjmcmc", models=with_alone(chains, share), chain_best=np.array([5.0, 4.0, 3.0, 1.0])
-    )
+    visited = replace(with_alone(chains, 0.01), chains=np.where(np.arange(len(chains.models)) == 0, reached, 1))
+    text = verdict(Posterior(problem, replace(chains, models=visited)))
+    assert text.search == search and text.level == "good"
+    assert ("Only 1 of 4 chains visited the best model, so a better one may exist." in text) == (reached == 1)
+
+
+def test_one_chain_cannot_judge_its_search(problem: Problem, chains: Result) -> None:
+    alone = replace(chains.models, chains=np.ones(len(chains.models), np.int64))
+    one = with_means(chains, np.array(chains.batch_means)[:1], models=alone)
+    assert verdict(Posterior(problem, one)).search == "uncertain"
+
+
+@pytest.mark.parametrize(("share", "search"), [(0.0, "well searched"), (0.04, "well searched"), (0.06, "uncertain")])
+def test_searches_among_features_are_judged_by_what_chains_did_not_visit(
+    problem: Problem, chains: Result, share: float, search: str
+) -> None:
+    top = chains.models.log_posterior[0]
+    found = replace(chains, algorithm="rgmjmcmc", models=with_alone(chains, share), search_best=np.full(8, top))
     text = verdict(Posterior(problem, found))
-    assert text.level == level
-    # The best model of each chain is not what frequencies are judged by.
-    assert "reached the best model" not in text
-    assert "frequencies agree" in text and "R-hat is at most" in text and sentences(text) == 3
-    assert ("perhaps with features that were not met; run longer" in text) == (level == "doubtful")
+    # What nobody met is a matter of the search; what was met has mixed.
+    assert (text.level, text.search) == ("good", search)
+    assert "8 of 8 independent searches met the best model." in text and sentences(text) == 4
+    assert ("perhaps with features that were not met; run longer" in text) == (search == "uncertain")
+
+
+@pytest.mark.parametrize(
+    ("below", "search", "words"),
+    [
+        ([0.0] * 8, "well searched", "8 of 8 independent searches met the best model."),
+        ([0.0] * 4 + [1.0] * 4, "well searched", "4 of 8 independent searches met the best model."),
+        ([0.0] * 3 + [1.0] * 5, "uncertain", "3 of 8 independent searches met the best model, so better ones may be"),
+        ([0.0] * 4 + [1.0] * 12, "uncertain", "4 of 16 independent searches met the best model, so better ones may"),
+        ([0.0] * 3, "uncertain", "3 of 3 independent searches met the best model, so better ones may be left to find"),
+        ([2.0] * 8, "uncertain", "None of 8 independent searches met the best model, which sampling found later, so"),
+        ([0.0], "uncertain", "There was one search, so nothing tells whether it found the best model"),
+    ],
+)
+def test_laws_are_well_searched_where_independent_searches_meet(
+    problem: Problem, chains: Result, below: list[float], search: str, words: str
+) -> None:
+    bests = chains.models.log_posterior[0] - np.array(below)
+    found = replace(chains, algorithm="rgmjmcmc", models=with_alone(chains, 0.0), search_best=bests)
+    text = verdict(Posterior(problem, found))
+    assert (text.level, text.search) == ("good", search) and words in text
+
+
+def test_search_counts() -> None:
+    bests = np.array([5.0, 5.0 + 1e-6, 4.0, 3.0, 3.0, 1.0])
+    assert SearchCounts.of(bests, 5.0) == (6, 2, 2)
+    assert SearchCounts.of(bests, 5.5) == (6, 0, 2)
+    assert SearchCounts.of(bests[:1], 5.0) == (1, 1, 1)
 
 
 def test_reversible_chains_that_sit_apart_are_bad(problem: Problem, chains: Result) -> None:
@@ -229,22 +311,16 @@ def test_reversible_chains_without_a_step_have_nothing_to_judge(problem: Problem
 
 
 @pytest.mark.parametrize(
-    "best, level, words",
-    [
-        (
-            [5.0, 5.0 + 1e-6, 1.0],
-            "good",
-            "Renormalised over 32 models found by 3 chains; 2 of them reached the best model.",
-        ),
-        ([5.0, 4.0, 1.0], "doubtful", "only one of them reached the best model"),
-        ([5.0], "doubtful", "one chain, so nothing tells"),
-    ],
+    ("below", "level", "search"),
+    [([0.0, 0.0, 1e-6, 0.0, 3.0], "good", "well searched"), ([0.0, 1.0, 4.0, 1.0], "doubtful", "uncertain")],
 )
-def test_a_search_is_judged_by_the_chains_that_meet(
-    problem: Problem, exact: Result, best: list[float], level: str, words: str
+def test_a_search_without_frequencies_is_judged_by_itself(
+    problem: Problem, exact: Result, below: list[float], level: str, search: str
 ) -> None:
-    found = replace(exact, algorithm="gmjmcmc", exact=False, steps=300, chain_best=np.array(best))
+    bests = exact.models.log_posterior[0] - np.array(below)
+    found = replace(exact, algorithm="gmjmcmc", exact=False, steps=300, chain_best=bests, search_best=bests)
     text = verdict(Posterior(problem, found))
-    assert text.level == level and words in text and sentences(text) == 1
+    assert text.startswith("Renormalised over 32 models found.")
+    assert (text.level, text.search) == (level, search)
     stopped = verdict(Posterior(problem, replace(found, finished=False)))
     assert stopped.level == "doubtful" and "interrupted" in stopped

@@ -137,10 +137,8 @@ class ColumnSpec:
     def filled(self, values: np.ndarray) -> np.ndarray:
         """Columns of numbers, what stands for missing ones in their place."""
         gone = np.isnan(values)
-        columns = [np.where(gone, np.nan if self.fill is None else self.fill, values)] + [
-            gone.astype(np.float64)
-        ] * int(self.flagged)
-        return np.column_stack(columns)
+        flag = [gone.astype(np.float64)] if self.flagged else []
+        return np.column_stack([np.where(gone, np.nan if self.fill is None else self.fill, values), *flag])
 
 
 @dataclass(frozen=True)

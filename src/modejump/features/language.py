@@ -113,8 +113,8 @@ def _product(space, population, i, j):
 
 
 _LANGUAGES: dict[str, type[Language]] = {}
-# Constants of a feature by name; what is in backticks is the name of a column.
-_CONSTANT = re.compile(r"`[^`]*`|\bc(\d+)\b")
+# Constants of a feature by name; what is in backticks is the name of a column, and what is in brackets a level.
+_CONSTANT = re.compile(r"`[^`]*`|\[[^\]]*\]|\bc(\d+)\b")
 
 
 def stored_language(language: Language) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -9,6 +10,8 @@ from modejump.core.errors import InputError
 
 # How much of a text an error message shows.
 SHOWN_LETTERS = 60
+# What a level of a factor adds to its name: sex[male].
+_LEVEL = re.compile(r"\[[^\[\]`]+\]")
 
 
 class Token(NamedTuple):
@@ -48,6 +51,8 @@ def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
             end = at
             while end < len(text) and is_name_letter(text[end]):
                 end += 1
+            if is_plain_name(text[at:end]) and (level := _LEVEL.match(text, end)):
+                end = level.end()
             word = text[at:end]
             yield Token("name" if is_plain_name(word) else "number", word, at)
             at = end
@@ -89,9 +94,17 @@ def quoted(name: str) -> str:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name can stand in a feature's text without backticks."""
+    """Whether a name can stand in a feature's text without backticks.
+
+    Examples
+    --------
+    >>> is_plain_name("x.1"), is_plain_name("sex[male]"), is_plain_name("1x"), is_plain_name("a b")
+    (True, True, False, False)
+    """
+    letters = len(name.partition("[")[0])
     start = name.lstrip(".")[:1]
-    return (start.isalpha() or start == "_") and all(map(is_name_letter, name))
+    whole = letters == len(name) or _LEVEL.fullmatch(name, letters) is not None
+    return whole and (start.isalpha() or start == "_") and all(map(is_name_letter, name[:letters]))
 
 
 def is_name_letter(letter: str) -> bool:
