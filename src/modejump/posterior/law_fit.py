@@ -18,8 +18,8 @@ from modejump.problem.problem import Problem
 # Columns of the terms for some values of the constants, on some rows.
 Columns = Callable[[np.ndarray, Any], np.ndarray]
 
-# Places at which the search for constants starts, those that are followed, and the rows that it looks at.
-STARTS, FOLLOWED, ROWS = 3000, 12, 500
+# Places at which the search starts for each constant and at most, those that are followed, and the rows looked at.
+STARTS, MOST_STARTS, FOLLOWED, ROWS = 1000, 3000, 12, 500
 CYCLES = 100.0
 LARGEST = 1e100
 # A constant whose derivative depends on the other columns up to this share of its length cannot be told.
@@ -78,8 +78,10 @@ def fit_constants(columns: Columns, scales: Mapping[str, Scale], data: Data) -> 
         best = min(found, key=lambda pair: pair[0])[1]
         constants = _followed(columns, best, scales, data, rows, last=True)[1]
         constants = _positive(columns, constants, data)
-    coef = _coefficients(columns(constants, rows), data)
-    return _with_precision(columns, constants, coef, list(scales), data)
+    terms = columns(constants, rows)
+    if not (np.abs(terms) < LARGEST).all():
+        raise InputError("the law is not finite on all rows, whatever its constants are; drop such rows, or change it.")
+    return _with_precision(columns, constants, _coefficients(terms, data), list(scales), data)
 
 
 def _some_rows(data: Data) -> np.ndarray:
@@ -92,23 +94,39 @@ def _some_rows(data: Data) -> np.ndarray:
 def _starts(columns: Columns, scales: Mapping[str, Scale], data: Data, rows: np.ndarray) -> list[np.ndarray]:
     """The best of many places, drawn by the size and role of each constant."""
     rng = np.random.default_rng(1)
-    drawn = np.empty((STARTS, len(scales)))
-    share = (np.arange(STARTS) + 0.5) / STARTS
+    count = min(STARTS * len(scales), MOST_STARTS)
+    drawn = np.empty((count, len(scales)))
+    share = (np.arange(count) + 0.5) / count
     for j, scale in enumerate(scales.values()):
-        wide = scale.size * rng.choice([-1.0, 1.0], STARTS) * 10.0 ** rng.uniform(-2.0, 2.0, STARTS)
+        wide = scale.size * rng.choice([-1.0, 1.0], count) * 10.0 ** rng.uniform(-2.0, 2.0, count)
         if scale.role == "phase":
-            wide = rng.uniform(-np.pi, np.pi, STARTS)
+            wide = rng.uniform(-np.pi, np.pi, count)
         if scale.role == "exponent":
-            wide = rng.uniform(-4.0, 4.0, STARTS)
+            wide = rng.uniform(-4.0, 4.0, count)
         if scale.role == "frequency":
             # Low ones more densely; each cycle over the data is hit many times.
             most = min(CYCLES, max(len(data.y) / 4.0, 2.0))
             wide = most * scale.cycles * rng.permutation(share) ** 2
         drawn[:, j] = wide
     drawn[0] = [scale.size for scale in scales.values()]
-    losses = np.array([_loss(_projected(columns(constants, rows), data)) for constants in drawn])
+    losses = np.array([_screened(columns(constants, rows), data) for constants in drawn])
     order = np.argsort(losses, kind="stable")[:FOLLOWED]
     return [drawn[i] for i in order]
+
+
+def _screened(terms: np.ndarray, data: Data) -> float:
+    """What the best coefficients leave of the sum of squares, roughly: for the choice of starting places."""
+    if not (np.abs(terms) < LARGEST).all():
+        return np.inf
+    weight = data.weight / data.weight.sum()
+    centred, response = terms - weight @ terms, data.y - weight @ data.y
+    products = centred.T * weight
+    gram, corr = products @ centred, products @ response
+    # A touch of the diagonal keeps columns that depend on each other from being a special case.
+    gram.flat[:: len(gram) + 1] *= 1.0 + 1e-9
+    if not (np.diag(gram) > 0.0).all():
+        return np.inf
+    return -float(corr @ np.linalg.solve(gram, corr))
 
 
 def _loss(residuals: np.ndarray) -> float:
@@ -203,8 +221,6 @@ def _with_precision(
 ) -> Estimate:
     """Covariance by the Fisher information of coefficients and constants together."""
     terms = columns(constants, slice(None))
-    if not np.isfinite(terms).all():
-        raise InputError("the law is not finite on all rows, whatever its constants are; drop such rows, or change it.")
     jacobian = np.column_stack([_design(terms), *_slopes(columns, constants, coef)])
     predictor = _design(terms) @ coef
     mean = data.family.mean(predictor)
