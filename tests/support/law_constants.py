@@ -349,9 +349,9 @@ def _span(values: np.ndarray) -> float:
 
 
 def _solved(h: np.ndarray, g: np.ndarray) -> np.ndarray | None:
-    scale = np.sqrt(np.diag(h))
-    if not (np.isfinite(h).all() and (scale > 0.0).all()):
+    if not (np.isfinite(h).all() and (np.diag(h) > 0.0).all()):
         return None
+    scale = np.sqrt(np.diag(h))
     try:
         factor = np.linalg.cholesky(h / np.outer(scale, scale))
     except np.linalg.LinAlgError:
