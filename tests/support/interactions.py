@@ -200,7 +200,7 @@ class Interactions(Language):
         )
 
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[InteractionPool, Any]:
         n = x.shape[1]
         owner = np.full(slots, -1, np.int64)

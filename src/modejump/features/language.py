@@ -45,6 +45,14 @@ def write_column(space, table, pool, f):
 
 
 @generic
+def settle_constants(space, table, pool, f, out):
+    """Fit the constants inside a feature; where they are fitted jointly, they are written to ``out``.
+
+    By default the column is written, and the table keeps the constants of the feature's parts.
+    """
+
+
+@generic
 def make_feature(space, table, operator, count, rng):
     """A feature that an operator makes of the ``count`` features in ``table.parents``, -1 where it does not apply."""
 
@@ -86,6 +94,11 @@ def product(space, population, i, j):
 @implements(is_feature, None)
 def _is_feature(space, table, f):
     return True
+
+
+@implements(settle_constants, None)
+def _settle_constants(space, table, pool, f, out):
+    write_column(space, table, pool, f)
 
 
 @implements(keep_column, None)
@@ -149,6 +162,11 @@ class Language(ABC):
         """Whether features may hold constants that are fitted to the data."""
         return False
 
+    @property
+    def joint_constants(self) -> int:
+        """The most constants of one feature, where they are fitted jointly; 0 where its parts have their own."""
+        return 0
+
     def bit_words(self, rows: int) -> int:
         """Words of 64 rows that a population keeps of each column of zeros and ones; 0 where columns are numbers."""
         return 0
@@ -159,7 +177,7 @@ class Language(ABC):
 
     @abstractmethod
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[Any, Any]:
         """Columns for compiled code (the covariates, scratch rows, a cache), and what must outlive every use of them.
 
@@ -171,6 +189,9 @@ class Language(ABC):
             Response, and square roots of the case weights.
         features, slots : int
             Features that the table has room for, and columns that the cache has room for.
+        fitting : Fitting, optional
+            What constants are fitted to, where features hold constants that are fitted jointly; see
+            `modejump.features.laws.fitting.constants`.
         """
 
     @abstractmethod

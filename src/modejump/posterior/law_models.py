@@ -11,6 +11,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
+from modejump.samplers.chains.workspace import fitted_constants
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -45,7 +46,10 @@ def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
     searched, laws = posterior.searched, posterior.result.laws
     assert searched is not None and laws is not None
     language, table = searched.language, searched.table
-    constants = language.constants(features, table, searched.y, searched.root_weight**2, laws.constants)
+    if language.joint_constants:
+        constants = {**fitted_constants(searched, features), **laws.constants}
+    else:
+        constants = language.constants(features, table, searched.y, searched.root_weight**2, laws.constants)
     columns = np.column_stack(language.columns(features, table, constants))
     bad = ~np.isfinite(columns).all(axis=0)
     if bad.any():

@@ -22,7 +22,6 @@ from modejump.data.rows import merge_rows
 from modejump.data.sources import Rows
 from modejump.features.expression import Expression
 from modejump.features.language import Language
-from modejump.kernels.populations.feature_chain import SETTLE
 from modejump.priors.complexity import ComplexityPrior
 from modejump.priors.models import WeightedPrior
 from modejump.problem.design import Layout
@@ -30,13 +29,13 @@ from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.products import check_response, lengths, problem_of_products
 from modejump.runtime.context import Context
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains.workspace import Workspace
+from modejump.samplers.chains.workspace import fitted_constants
 from modejump.samplers.laws import Laws, same_by_products
 from modejump.samplers.mjmcmc import mjmcmc
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.rgmjmcmc import DEFAULT_POPULATIONS, SEARCH_SHARE
-from modejump.samplers.warmup.library import EDIT_FEATURES, Collected, build_library
+from modejump.samplers.warmup.library import Collected, build_library
 from modejump.samplers.warmup.search import STEPS, Finished, Search, compile_search
 
 # Rows of the sample.
@@ -212,7 +211,7 @@ def feature_columns(
 def _selection(sampled: SampledRows, features: Sequence[Expression]) -> Laws:
     """The second pass: selection among the laws that the features spell."""
     rows, problem = sampled.rows, sampled.problem
-    constants = _constants(problem, features)
+    constants = fitted_constants(problem, features)
     used = {name for f in features for name in f.covariates}
     names = tuple(name for name in rows.covariates if name in used)
     make = partial(feature_columns, language=problem.language, names=names, constants=constants)
@@ -246,15 +245,3 @@ def _law_prior(
     weigh, names = problem.model_prior.log_weights_of, len(problem.names)
     weights = [np.logaddexp.reduce(weigh(some, n, names)) for some in spellings.values()]
     return WeightedPrior(tuple(float(w) for w in weights), problem.size)
-
-
-def _constants(problem: FeatureProblem, features: Sequence[Expression]) -> dict[Expression, np.ndarray]:
-    """Constants inside features, as the sample gives them."""
-    found: dict[Expression, np.ndarray] = {}
-    if problem.language.fits_constants:
-        work = Workspace(problem, 1, features=EDIT_FEATURES, columns=16, models=1)
-        numbers = work.numbers(features)
-        work.work(SETTLE, numbers)
-        for f in numbers:
-            work.collect_constants(int(f), found)
-    return found

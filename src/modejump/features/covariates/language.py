@@ -208,7 +208,7 @@ class Covariates(Language):
         return covariate_space(len(self.names))
 
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[CovariatePool, Any]:
         """The columns as they lie in memory."""
         n = x.shape[1]

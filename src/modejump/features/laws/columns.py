@@ -10,9 +10,9 @@ import numpy as np
 
 from modejump.core.compilation import implements
 from modejump.core.handles import scalars_of
-from modejump.features.language import write_column
+from modejump.features.language import settle_constants, write_column
 from modejump.features.laws.fitting.constants import SAMPLE, SCREENED, Fitting, settle, spread_rows
-from modejump.features.laws.fitting.fixed_columns import column_into, count_free
+from modejump.features.laws.fitting.fixed_columns import column_into
 from modejump.features.laws.fitting.least_squares import LawRows, new_rows
 from modejump.features.laws.fitting.program import BLOCK, Program, new_program, operand, run
 from modejump.features.laws.fitting.row_functions import inline_codes
@@ -132,7 +132,7 @@ def new_pool(
 @implements(write_column, LawSpace)
 def _write_column(space, table, pool, f):
     out = pool.scratch[0]
-    if pool.slot[f] > 0 or count_free(table, f) == 0:
+    if pool.slot[f] > 0 or table.constants[f] == 0:
         column_into(table, pool, f, np.int64(0))
         return True
     if not settle(table, pool, f):
@@ -143,3 +143,9 @@ def _write_column(space, table, pool, f):
         run(program, pool, pool.found, leaf, first, m, False)
         out[first : first + m] = operand(program, leaf, program.last, first, m)
     return True
+
+
+@implements(settle_constants, LawSpace)
+def _settle_constants(space, table, pool, f, out):
+    if table.constants[f] > 0 and settle(table, pool, f):
+        out[: table.constants[f]] = pool.found[: table.constants[f]]

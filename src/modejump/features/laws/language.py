@@ -99,6 +99,11 @@ class Laws(Language):
         """Whether features may hold fitted constants."""
         return self.limits.max_constants > 0
 
+    @property
+    def joint_constants(self) -> int:
+        """The most constants of one feature."""
+        return self.limits.max_constants
+
     def space(self) -> LawSpace:
         """The compiled half."""
         limits, exponents = self.limits, self.exponents
@@ -153,13 +158,14 @@ class Laws(Language):
         return {"cumulative": np.cumsum(weight / weight.sum()), "edit_weight": edit_weight / edit_weight.sum()}
 
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[LawPool, Any]:
         """Columns for compiled code."""
         limits = self.limits
         return new_pool(
             x, y, root_weight, features, slots, functions=self.functions, exponents=self.exponents,
             constants=limits.max_constants, depth=limits.depth, complexity=limits.complexity,
+            fitting=fitting,
         )  # fmt: skip
 
     def parse(self, text: str) -> Feature:

@@ -98,7 +98,7 @@ class Logic(Language):
         )
 
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[LogicPool, None]:
         """Columns for compiled code."""
         return new_pool(x, root_weight, features), None

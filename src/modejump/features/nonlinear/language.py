@@ -96,7 +96,7 @@ class Nonlinear(Language):
         )
 
     def new_pool(
-        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int
+        self, x: np.ndarray, y: np.ndarray, root_weight: np.ndarray, features: int, slots: int, fitting: Any = None
     ) -> tuple[NonlinearPool, list[Any]]:
         """Columns for compiled code."""
         calls, alive = addresses(self.transforms)

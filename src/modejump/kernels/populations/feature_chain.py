@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry
-from modejump.features.language import write_column
+from modejump.features.language import settle_constants
 from modejump.kernels.chain import Chain
 from modejump.kernels.moves import Moves
 from modejump.kernels.populations.archive import Archive
@@ -76,8 +76,9 @@ def work(task, fc, numbers, models, values):
             values[i] = restore_place(fc, fc.limit + i, numbers[i])
         list_occupied(fc)
     elif task == SETTLE:
+        room = len(values) // max(len(numbers), 1)
         for i in range(len(numbers)):
-            write_column(fc.space, fc.table, fc.pool, numbers[i])
+            settle_constants(fc.space, fc.table, fc.pool, numbers[i], values[i * room : (i + 1) * room])
     elif task == SCORE_EDITS:
         score_edits(fc, models)
     elif task == PLACE_EDITS:

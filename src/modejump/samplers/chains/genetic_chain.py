@@ -110,14 +110,14 @@ class GeneticChain(Workspace):
         """Add the leading models of the archive, and the constants inside their features, to what was collected."""
         archive = self.arrays.archive
         values = archive.log_posterior[: int(archive.scalars["kept"])]
+        inside: set[int] = set()
         for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
             if values[m] < values.max() - SPAN:
                 break
             numbers = [int(f) for f in archive.features[m, : archive.size[m]]]
             self.collected[frozenset(self.feature(f) for f in numbers)] = float(values[m])
-            if self.language.fits_constants:
-                for f in numbers:
-                    self.collect_constants(f, self.constants)
+            inside.update(numbers)
+        self.collect_constants(sorted(inside), self.constants)
 
     def snapshot(self) -> Snapshot:
         """The chain between two populations.

@@ -16,7 +16,7 @@ from modejump.features.expression import Expression
 from modejump.features.table import forget_from
 from modejump.kernels.moves import Moves
 from modejump.kernels.populations.between import SEARCHES, Between
-from modejump.kernels.populations.feature_chain import FINISH, PLACE_LIBRARY, SAMPLE, SETTLE
+from modejump.kernels.populations.feature_chain import FINISH, PLACE_LIBRARY, SAMPLE
 from modejump.kernels.populations.fresh_features import FreshFeatures
 from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.kernels.populations.reversible import DONE, WANT_FEATURES, WANT_STORE, has_room
@@ -396,11 +396,7 @@ class ReversibleChain(Workspace):
     def constants_of(self, features: Sequence[Expression]) -> dict[Expression, np.ndarray]:
         """Constants that are fitted inside these features."""
         found: dict[Expression, np.ndarray] = {}
-        if self.language.fits_constants:
-            numbers = self.numbers(features)
-            self.work(SETTLE, numbers)
-            for f in numbers:
-                self.collect_constants(int(f), found)
+        self.collect_constants(self.numbers(features).tolist(), found)
         return found
 
     def begin_at(self, features: Sequence[Expression]) -> None:

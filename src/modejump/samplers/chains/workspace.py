@@ -17,13 +17,14 @@ from modejump.kernels.moves import JUMP_GREEDY, MAX_FLIPS, Moves
 from modejump.kernels.populations.archive import new_archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores
-from modejump.kernels.populations.feature_chain import RESTORE_PLACES, FeatureChain, work
+from modejump.kernels.populations.feature_chain import RESTORE_PLACES, SETTLE, FeatureChain, work
 from modejump.kernels.populations.fresh_features import FreshFeatures
 from modejump.kernels.populations.genetic import Genetic
 from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.kernels.populations.population import Population
 from modejump.kernels.state import word_count
 from modejump.problem.feature_problem import FeatureProblem
+from modejump.problem.law_constants import fitting_of
 from modejump.problem.problem import ProblemData
 from modejump.runtime.snapshots import Reader
 from modejump.samplers.chains.recall import no_list
@@ -81,7 +82,8 @@ class Workspace:
         self._alive: list[Any] = []
         self._memo: dict[int, Expression] = {}
         table = new_table(features)
-        pool, alive = self.language.new_pool(problem.x, problem.y, problem.root_weight, features, columns)
+        fitting = fitting_of(problem) if self.language.joint_constants else None
+        pool, alive = self.language.new_pool(problem.x, problem.y, problem.root_weight, features, columns, fitting)
         self._alive.append(alive)
         space = self.language.space() if space is None else space
         data, population = self._new_places(places, most)
@@ -233,18 +235,42 @@ class Workspace:
             where[f] = len(nodes) - 1
         return where[f]
 
-    def collect_constants(self, f: int, into: dict[Expression, np.ndarray]) -> None:
-        """Add the constants that were fitted inside a feature, and inside its parts."""
+    def collect_constants(self, numbers: Sequence[int], into: dict[Expression, np.ndarray]) -> None:
+        """Add the constants that are fitted inside some features, or inside their parts."""
+        if not self.language.fits_constants:
+            return
+        room = self.language.joint_constants
+        found = np.full((len(numbers), room), np.nan)
+        self.work(SETTLE, np.array(numbers, np.int64), values=found.reshape(-1))
+        for f, values in zip(numbers, found, strict=True):
+            if not room:
+                self._collect_parts(int(f), into)
+            elif not np.isnan(values).all():
+                feature = self.feature(int(f))
+                into[feature] = values[: feature.constants].copy()
+
+    def _collect_parts(self, f: int, into: dict[Expression, np.ndarray]) -> None:
+        """Add the constants that the table keeps of a feature and of its parts."""
         table = self.table
         first, arity = int(table.start[f]), int(table.arity[f])
         children = table.child[first : first + arity]
         for c in children:
-            self.collect_constants(int(c), into)
+            self._collect_parts(int(c), into)
         if not np.isnan(table.constant[f]):
             made = self.feature(f)
             slope = {self.feature(int(c)): float(table.slope[first + i]) for i, c in enumerate(children)}
             order = self.language.decompose(made)[2]
             into[made] = np.array([float(table.constant[f]), *(slope[c] for c in order)])
+
+
+def fitted_constants(problem: FeatureProblem, features: Sequence[Expression]) -> dict[Expression, np.ndarray]:
+    """Constants inside features, as the rows of a problem give them."""
+    found: dict[Expression, np.ndarray] = {}
+    if problem.language.fits_constants:
+        nodes = sum(4 * f.complexity for f in features)
+        work = Workspace(problem, 1, features=nodes + 1, columns=1, models=1)
+        work.collect_constants(work.numbers(features).tolist(), found)
+    return found
 
 
 def uniform_moves(places: int, weights: dict[str, float] | None = None) -> Moves:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.core.compilation import generic, implements, kernel
-from modejump.features.laws.fitting.fixed_columns import count_free
 from modejump.features.laws.fitting.least_squares import identified, loss, minimise
 from modejump.features.laws.fitting.program import NOWHERE, run, translate
 from modejump.features.laws.fitting.starts import STARTS, find_starts
@@ -25,7 +24,7 @@ from modejump.features.laws.fitting.starts import STARTS, find_starts
 # Rows on which starts are compared, rows of a sample, and steps: from each start, from the best, on all rows.
 SCREENED = 128
 SAMPLE = 1024
-FIRST_STEPS, STEPS, LAST_STEPS = 6, 50, 4
+FIRST_STEPS, STEPS, LAST_STEPS = 6, 40, 12
 # A term of which less than this is left beside the others, or the others beside it, is none.
 VANISHING = 1e-6
 # What is remembered of a law: nothing; its constants; that it has none.
@@ -160,7 +159,7 @@ def settle(table, pool, f):
     Returns whether it has constants.
     """
     memo, found = pool.memo, pool.found
-    count = count_free(table, f)
+    count = table.constants[f]
     if count > len(found):
         return False
     key = table.key[f]

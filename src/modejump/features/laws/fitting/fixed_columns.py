@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from modejump.core.compilation import kernel
 from modejump.features.laws.fitting.row_functions import apply_function, apply_power
-from modejump.features.laws.nodes import CALL, FREE, MINUS, ONE, POWER, PRODUCT
+from modejump.features.laws.nodes import CALL, MINUS, ONE, POWER, PRODUCT
 from modejump.features.table import COVARIATE
-
-
-@kernel
-def count_free(table, f):
-    """Number of constants inside an entry of a table."""
-    if table.kind[f] == COVARIATE or table.kind[f] == ONE:
-        return 0
-    count = 1 if table.kind[f] == FREE else 0
-    for i in range(table.arity[f]):
-        count += count_free(table, table.child[table.start[f] + i])
-    return count
 
 
 @kernel

@@ -70,9 +70,9 @@ def _without_base(rows, i):
 
 
 @kernel
-def fill_columns(program, pool, rows, constants, derivatives):
-    """Write the weighted column, and its derivatives where they are wanted, for all rows."""
-    n, last, root = len(rows.root), program.last, rows.root
+def fill_columns(program, pool, rows, root, constants, derivatives):
+    """Write the column times the roots of weights, and its derivatives where they are wanted, for all rows."""
+    n, last = len(root), program.last
     for first in range(0, n, BLOCK):
         m = min(BLOCK, n - first)
         run(program, pool, constants, rows.leaf, first, m, derivatives)
@@ -89,7 +89,7 @@ def fill_columns(program, pool, rows, constants, derivatives):
 @kernel
 def loss(program, pool, rows, constants, derivatives):
     """Share of the response that the law leaves, and its slope; infinity where the column is constant or not finite."""
-    fill_columns(program, pool, rows, constants, derivatives)
+    fill_columns(program, pool, rows, rows.root, constants, derivatives)
     column, target = rows.column, rows.target
     _without_base(rows, np.int64(0))
     if derivatives:

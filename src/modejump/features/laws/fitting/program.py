@@ -12,7 +12,7 @@ import numpy as np
 
 from modejump.core.compilation import kernel
 from modejump.core.handles import scalars_of
-from modejump.features.laws.fitting.fixed_columns import column_into, count_free
+from modejump.features.laws.fitting.fixed_columns import column_into
 from modejump.features.laws.fitting.row_functions import COS, LOG, SIN, apply_function, apply_power, apply_slope
 from modejump.features.laws.nodes import CALL, FREE, MINUS, ONE, POWER, PRODUCT
 
@@ -124,7 +124,7 @@ def _end_sum(program, first, last, at):
 def _translate(program, table, pool, f, role, inside):
     """Add the instructions of an entry of the table; its operand. Constants are numbered in the order of the walk."""
     kind, start, code = table.kind[f], table.start[f], table.code[f]
-    if count_free(table, f) == 0:
+    if table.constants[f] == 0:
         column_into(table, pool, f, np.int64(0))
         return _new_leaf(program, pool)
     if kind == FREE:
@@ -154,7 +154,7 @@ def _translate(program, table, pool, f, role, inside):
     first = program.constants
     for i in range(table.arity[f]):
         child = table.child[start + i]
-        if count_free(table, child) == 0:
+        if table.constants[child] == 0:
             column_into(table, pool, child, np.int64(0))
             leaf = _fold(program, pool, leaf, multiply)
             continue

@@ -1,8 +1,9 @@
 """Where the search for the constants of a law begins, compiled: a function of the law and the data alone.
 
-Each constant has a few candidates, chosen by the scale of what it is multiplied by. All start at their first one; then
-each in turn takes the best of its candidates, given the others, twice. The best points met on the way are where the
-search begins.
+Each constant has a few candidates, chosen by the scale of what it is multiplied by. Each candidate of one of them is
+combined with the best ones of the others, which they choose in turn. Where there is a frequency, that would be too
+many: all begin at their first candidate, and each in turn takes the best one, given the others, twice. The best points
+met on the way are where the search begins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RATES = (-1.0, 1.0, -3.0, 3.0, -0.3, 0.3, -10.0, 10.0)
 # Frequencies are tried from one to the other in steps, in cycles over the range of the argument.
 SLOWEST, FASTEST, CYCLES = 0.25, 12.0, 0.375
 # Where zeros of a sum lie, over the range of the quotient of the other terms and this one: outside and inside of it.
-OUTSIDE = (-1.0, -0.2, 1.2, 2.0, -0.02, 1.02, -5.0, 6.0, -25.0)
+OUTSIDE = (-1.0, -0.2, 1.2, 2.0, -0.02, 1.02, -5.0)
 INSIDE = (0.47, 0.23, 0.74)
 MOST_CANDIDATES = 80
 
@@ -91,28 +92,31 @@ def _candidates(program, pool, rows, constants, k, out):
 
 
 @kernel
-def _near(point, other, k):
-    """Whether two points are so close that a search from both would be one too many."""
-    for i in range(k):
-        if abs(point[i] - other[i]) > 0.3 * (abs(point[i]) + abs(other[i])):
+def _near(program, point, other):
+    """Whether a search from both points would be one too many: signs and frequencies are the same."""
+    for i in range(program.constants):
+        if program.role[i] == FREQUENCY and program.factor[i] != NOWHERE:
+            if abs(point[i] - other[i]) > 0.3 * (abs(point[i]) + abs(other[i])):
+                return False
+        elif (point[i] < 0.0) != (other[i] < 0.0):
             return False
     return True
 
 
 @kernel
-def _note(starts, losses, point, value, k):
+def _note(program, starts, losses, point, value):
     """Keep a point among the best ones; of two that are near each other the better one."""
     at = len(losses) - 1
     for i in range(len(losses)):
-        if losses[i] < np.inf and _near(starts[i], point, k):
+        if losses[i] < np.inf and _near(program, starts[i], point):
             at = i
             break
     if not value < losses[at]:
         return
     losses[at] = value
-    starts[at, :k] = point[:k]
+    starts[at] = point
     while at > 0 and losses[at] < losses[at - 1]:
-        for i in range(k):
+        for i in range(program.constants):
             starts[at, i], starts[at - 1, i] = starts[at - 1, i], starts[at, i]
         losses[at], losses[at - 1] = losses[at - 1], losses[at]
         at -= 1
@@ -133,7 +137,7 @@ def _choose(program, pool, rows, point, k, values, starts, losses):
                 point[phase] = 0.5 * np.pi * turn
             value, _ = loss(program, pool, rows, point, False)
             if value < np.inf:
-                _note(starts, losses, point, value, program.constants)
+                _note(program, starts, losses, point, value)
             if value < best:
                 best, kept = value, values[i]
                 if phase >= 0:
@@ -144,16 +148,56 @@ def _choose(program, pool, rows, point, k, values, starts, losses):
 
 
 @kernel
-def find_starts(program, pool, rows, starts, losses):
-    """Write the points from which the search begins, best first; losses are infinite where there are fewer."""
-    count = program.constants
-    point, values = np.zeros(count), np.zeros(MOST_CANDIDATES)
-    losses[:] = np.inf
-    for k in range(count - 1, -1, -1):
+def _leader(program):
+    """The constant each of whose candidates is combined with the best ones of the others; -1 where there is a wave.
+
+    Candidates of a rate do not depend on the other constants.
+    """
+    leader = program.constants - 1
+    for k in range(program.constants - 1, -1, -1):
+        if program.role[k] == FREQUENCY:
+            return np.int64(-1)
+        if program.role[k] == RATE and program.factor[k] != NOWHERE:
+            leader = k
+    return np.int64(leader)
+
+
+@kernel
+def _begin(program, pool, rows, point, values):
+    """Give each constant the first of its candidates, what stands inside before what stands outside of it."""
+    point[:] = 0.0
+    for k in range(program.constants - 1, -1, -1):
         if _candidates(program, pool, rows, point, k, values) > 0:
             point[k] = values[0]
-    for _ in range(ROUNDS):
-        for k in range(count - 1, -1, -1):
-            _choose(program, pool, rows, point, k, values, starts, losses)
-        if count == 1:
-            break
+
+
+@kernel
+def find_starts(program, pool, rows, starts, losses):
+    """Write the points from which the search begins, best first; losses are infinite where there are fewer."""
+    count, leader = program.constants, _leader(program)
+    point, first = np.zeros(count), np.zeros(count)
+    values, leading = np.zeros(MOST_CANDIDATES), np.zeros(MOST_CANDIDATES)
+    losses[:] = np.inf
+    _begin(program, pool, rows, first, values)
+    if leader >= 0:
+        for i in range(_candidates(program, pool, rows, first, leader, leading)):
+            point[:] = first
+            point[leader] = leading[i]
+            if count == 1:
+                value, _ = loss(program, pool, rows, point, False)
+                if value < np.inf:
+                    _note(program, starts, losses, point, value)
+            for k in range(count - 1, -1, -1):
+                if k != leader:
+                    _choose(program, pool, rows, point, k, values, starts, losses)
+        return
+    point[:] = first
+    only_waves = True
+    for k in range(count):
+        only_waves &= program.role[k] == FREQUENCY
+    for _ in range(1 if only_waves else ROUNDS):
+        # Without its frequency a wave explains nothing, whatever the other constants.
+        for waves in range(2):
+            for k in range(count - 1, -1, -1):
+                if (program.role[k] == FREQUENCY) == (waves == 0):
+                    _choose(program, pool, rows, point, k, values, starts, losses)
