@@ -117,7 +117,9 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> Noise:
     return _Judge(problem, best.model).noise(best.model, _near(best.noise.dof, degrees))
 
 
-def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence) -> Collected:
+def quick_search(
+    problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence
+) -> Collected:
     """Good models of a problem, with their log posterior, by a short search.
 
     Parameters
