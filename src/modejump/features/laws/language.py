@@ -21,7 +21,7 @@ from modejump.features.laws.enumeration import all_laws
 from modejump.features.laws.expression import KINDS, Feature, compose, evaluate
 from modejump.features.laws.nodes import CALL, COS, EXP, LOG, ONE, PLAIN, POWER, SIN, LawSpace
 from modejump.features.laws.powers import exponents_and_functions
-from modejump.features.laws.printing import to_latex, to_sympy
+from modejump.features.laws.printing import to_latex, to_sympy, to_text
 from modejump.features.laws.text import parse
 from modejump.features.laws.units import packed_units
 from modejump.features.nonlinear.space import Space
@@ -259,6 +259,10 @@ class Laws(Language):
         """The language of a dictionary; of its transforms those that are known here."""
         some = [known[name] for name in stored["transforms"] if name in known]
         return cls(stored["names"], some, Space(**stored["limits"]))
+
+    def text(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as plain text, with the values of its constants."""
+        return to_text(feature, constants.get(feature), digits)  # type: ignore[arg-type]
 
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX."""
