@@ -198,13 +198,13 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
         raise InputError("a likelihood of your own says nothing about coefficients; give a family such as 'gaussian'.")
     names = [str(name) for name in open_frame(X).columns] if is_frame(X) else None
     if names is None:
-        names = learn_table(X, factors=False)[0].variables
+        names = learn_table(X)[0].variables
     tree = read(law, names)
     terms = terms_of(tree)
     _check_terms(terms)
     used = sorted({node.value for node in tree.walk() if node.kind == "column"}, key=names.index)
     # Columns of an array have no names, so all of them stay.
-    spec, design = learn_table(_used(X, used) if is_frame(X) else X, factors=False)
+    spec, design = learn_table(_used(X, used) if is_frame(X) else X)
     table = read_rows(spec, design, y, sample_weight, None, labels=family.response == "class")
     if table.classes is None:
         family.check(table.used)
