@@ -191,7 +191,7 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
     >>> fit = fit_law("S/(S + c)", pd.DataFrame({"S": S}), rate)
     >>> fit.constants.round(2)
        value  lower  upper simple
-    c   2.01   1.97   2.05      2
+    c   2.02   1.98   2.05      2
     """
     family = resolve_family(family)
     if family.custom:

@@ -90,7 +90,7 @@ def _without_coefficient(piece: Node, factor: float, uses: Mapping[str, int]) ->
         left, right = (_without_coefficient(child, 1.0, uses) for child in piece.children)
         if left.constant is None or right.constant is None:
             cores = [side.core for side in (left, right) if side.core is not None]
-            core = Node("*", "", piece.start, tuple(cores)) if len(cores) == 2 else (cores or [None])[0]
+            core = Node("*", "", piece.start, tuple(cores)) if len(cores) == 2 else next(iter(cores), None)
             return Term(core, left.constant or right.constant, factor * left.factor * right.factor)
     return Term(piece, None, factor)
 
