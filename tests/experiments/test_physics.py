@@ -99,7 +99,7 @@ SPELLINGS = {
     "enzyme": "V*S/(S + c0)",
     "bromide": "k*H*Br^(3/2)/(Br + c0*P)",
     "nernst": "E0; T*log(Q)/z",
-    "lennard_jones": "e*exp(c0*log(s/r)); e*exp(c1*log(s/r))",
+    "lennard_jones": "e*exp(c0*log(s/r))*(exp(c1*log(s/r)) - 1)",
     "kleiber": "exp(c0*log(M))",
     "surface": "exp(c0*log(W) + c1*log(H))",
     "hill": "1/(exp(c0*log(p)) + c1)",
