@@ -183,9 +183,9 @@ class PlainFit:
     def minimise(self, c: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
         """Levenberg and Marquardt's steps."""
         best, slope, u, left, _ = self.loss(c)
-        damping = least_squares.FIRST_DAMPING
+        damping, away = least_squares.FIRST_DAMPING, 0
         for _ in range(steps):
-            if not best < np.inf:
+            if not best < np.inf or away == 2:
                 break
             along = u[1:] @ u[0]
             h = slope**2 * (u[1:] @ u[1:].T - np.outer(along, along) / (u[0] @ u[0]))
@@ -202,6 +202,8 @@ class PlainFit:
                     change = float(np.max(np.abs(step) / (np.abs(trial) + 1e-300)))
                     new = self.loss(trial)
                     if new[0] < best:
+                        flat = new[0] > (1.0 - least_squares.FLAT) * best
+                        away = away + 1 if change > least_squares.FAR and flat else 0
                         c, (best, slope, u, left, _) = trial, new
                         damping = max(0.1 * damping, 1e-15)
                         done = change < least_squares.PRECISION
