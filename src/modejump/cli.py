@@ -74,7 +74,10 @@ def fit(
         str | None, typer.Option(help="Column of the response; for .bed a name for the phenotype in .fam.")
     ] = None,
     family: Annotated[
-        str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
+        str,
+        typer.Option(
+            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student for laws."
+        ),
     ] = "gaussian",
     link: Annotated[
         str | None, typer.Option(help="Link: logit, probit or cloglog; log; log or inverse for gamma.")
@@ -186,6 +189,14 @@ def merge(
     from modejump.commands.merge import run_merge
 
     run_merge(runs, out, force, quiet)
+
+
+@app.command()
+def transforms() -> None:
+    """List the functions that features are made of: names, formulas, and where they are defined."""
+    from modejump.commands.list_transforms import run_transforms
+
+    run_transforms()
 
 
 @app.command()

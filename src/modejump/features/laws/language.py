@@ -49,8 +49,9 @@ COEFFICIENTS = (0.4, 0.2, 0.4)
 EXPONENT_WEIGHTS = {1: 8.0, -1: 4.0, 2: 2.0, -2: 1.0, Fraction(1, 2): 1.0, Fraction(-1, 2): 1.0}
 OTHER_EXPONENT = 0.3
 ONE_SHARE, MORE_FACTORS, MORE_TERMS = 0.3, 0.4, 0.25
-# Exponents of covariates that an edit brings in; others come by an edit of the exponent.
+# Exponents of a covariate that an edit brings in as a factor or a term; others come by an edit of the exponent.
 INSERTED = (1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
+ADDED = (1, -1, 2)
 _TRAITS = {"exp": EXP, "log": LOG, "sin": SIN, "cos": COS}
 
 
@@ -129,6 +130,7 @@ class Laws(Language):
             denominator=denominator,
             exponent_cost=np.array([Feature.power(x, e).complexity - 1 for e in exponents]),
             inserted=np.array([j for j, e in enumerate(exponents) if e in INSERTED]),
+            added=np.array([j for j, e in enumerate(exponents) if e in ADDED]),
             units=self._units[0],
             target_unit=self._units[1],
             strict=int(self._strict),

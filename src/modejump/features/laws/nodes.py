@@ -43,7 +43,8 @@ class LawSpace(NamedTuple):
     exponents: np.ndarray  # int64 (exponents,): sorted, as multiples of 1 / denominator; 1 is among them
     denominator: int
     exponent_cost: np.ndarray  # int64 (exponents,): what each adds to the complexity of its base
-    inserted: np.ndarray  # int64: exponents of covariates that an edit brings in, by their place
+    inserted: np.ndarray  # int64: exponents of a covariate that an edit brings in as a factor, by their place
+    added: np.ndarray  # int64: the same for terms
     units: np.ndarray  # int64 (columns,): packed so that the unit of a product is the sum; all 0 without units
     target_unit: int
     strict: int  # 1: a feature without constants has the unit of the response

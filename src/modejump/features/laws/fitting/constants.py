@@ -137,10 +137,10 @@ def _fit(program, pool, constants):
     # A search may end where a term vanishes: then it is another one's turn, which has to do better.
     best = np.inf
     for _ in range(STARTS):
-        i = np.argmin(losses)
-        if not losses[i] < np.inf:
+        at = np.argmin(losses)
+        if not losses[at] < np.inf:
             break
-        constants[:k] = starts[i]
+        constants[:k] = starts[at]
         value = advance(pool.likelihood, program, pool, constants, STEPS, False)
         if value < best:
             best = value
@@ -148,7 +148,7 @@ def _fit(program, pool, constants):
                 advance(pool.likelihood, program, pool, constants, LAST_STEPS, True)
             if _usable(program, pool, constants):
                 return True
-        losses[i] = np.inf
+        losses[at] = np.inf
     return False
 
 
