@@ -161,6 +161,8 @@ def test_a_model_of_features_is_the_law_or_is_not():
         # Spelt as V - 2 V/(S + 2): one term more than the law has.
         ("V - (1.9 * V / (S + 2.1))", 2),
         ("V * log(S)", None),
+        # Roots are of absolute values there.
+        ("sqrt(((-2.0) * V) * V) * S / (S + 2.1)", 1),
         ("square(sqrt(V)) * S * inv(S + 2.0) + 0.1 * V", 2),
     ],
 )

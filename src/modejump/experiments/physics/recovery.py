@@ -165,17 +165,21 @@ class Formula:
         sympy = import_sympy()
         symbols = {name: sympy.Symbol(name, positive=True) for name in table}
         functions = _ARITHMETIC | {
-            name: getattr(sympy, name) for name in ("sqrt", "log", "cbrt", "exp", "sin", "cos", "tanh")
+            "sqrt": lambda x: sympy.sqrt(sympy.Abs(x)),
+            "log": lambda x: sympy.log(sympy.Abs(x)),
+            "abs": sympy.Abs,
+            **{name: getattr(sympy, name) for name in ("cbrt", "exp", "sin", "cos", "tanh")},
         }
         numbers = (sympy.Float(c) for c in constants.tolist())
-        whole = _value(self._tree, symbols, numbers, functions | {"abs": sympy.Abs})
+        whole = _value(self._tree, symbols, numbers, functions)
         whole = sympy.expand(whole, power_exp=False, power_base=False, log=False)
         spreads = []
         for term in sympy.Add.make_args(whole):
             value = sympy.lambdify(list(symbols.values()), term, "numpy")(*table.values())
             spreads.append(float(np.std(value)) if term.free_symbols else 0.0)
         total = np.std(sympy.lambdify(list(symbols.values()), whole, "numpy")(*table.values()))
-        return sum(bool(spread > NEGLIGIBLE * total) for spread in spreads)
+        # A term that is not defined counts.
+        return sum(not spread <= NEGLIGIBLE * total for spread in spreads)
 
 
 def _numbers(node: ast.AST) -> list[Any]:
