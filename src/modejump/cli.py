@@ -189,6 +189,14 @@ def merge(
 
 
 @app.command()
+def transforms() -> None:
+    """List the functions that features are made of: names, formulas, and where they are defined."""
+    from modejump.commands.list_transforms import run_transforms
+
+    run_transforms()
+
+
+@app.command()
 def demo(
     name: Annotated[str, typer.Argument(help="Which demonstration: kepler, mass, logic or diabetes.")] = "kepler",
     plot: Annotated[
