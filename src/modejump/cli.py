@@ -74,16 +74,18 @@ def fit(
         str | None, typer.Option(help="Column of the response; for .bed a name for the phenotype in .fam.")
     ] = None,
     family: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student for laws."
+            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student, default of laws."
         ),
-    ] = "gaussian",
+    ] = None,
     link: Annotated[
         str | None, typer.Option(help="Link: logit, probit or cloglog; log; log or inverse for gamma.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc; rgmjmcmc or gmjmcmc for features.")] = "auto",
-    coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
+    coef_prior: Annotated[
+        str | None, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...; jzs for laws, else g.")
+    ] = None,
     model_prior: Annotated[
         str | None,
         typer.Option(

@@ -48,7 +48,7 @@ def on_new_rows(split: int, **options: Any) -> dict[str, float]:
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 @pytest.mark.parametrize("floor", [None, 0.005])
 def test_the_law_of_orbits_in_every_split(floor: float | None) -> None:
-    options: dict[str, Any] = {"family": "student", "coef_prior": "bic", "budget": Budget(seconds=20)}
+    options: dict[str, Any] = {"family": "student", "coef_prior": "jzs", "budget": Budget(seconds=20)}
     if floor is not None:
         options["noise_floor"] = floor * float(load_exoplanets()[ORBIT].median())
     found = pd.DataFrame([on_new_rows(split, **options) for split in range(SPLITS)])

@@ -145,7 +145,9 @@ def test_degrees_of_freedom_are_found(dof: float) -> None:
     y = rng.normal(size=4000) if math.isinf(dof) else rng.standard_t(dof, 4000)
     found = estimate_noise(np.ones((4000, 1)), y, np.ones(4000), TAILS)
     assert found.dof == dof
-    assert estimate_tail(found, np.ones(4000)) == pytest.approx((dof, 1.0), rel=1e-2)
+    # New observations have the next heavier tails, at most.
+    tail, scale = estimate_tail(found, np.ones(4000))
+    assert TAILS.index(dof) - TAILS.index(tail) in (0, 1) and 0.9 < scale < 1.01
     assert found.weight.mean() == pytest.approx(1.0, rel=1e-3)
 
 
@@ -222,9 +224,9 @@ def test_many_rows_are_judged_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
 def test_intervals_cover_what_they_say(fitted: BGNLMRegressor) -> None:
     X, y = heavy(20_000, seed=99)
     frame = fitted.predict(X, interval=0.9)
-    assert np.mean((frame["lower"] < y) & (y < frame["upper"])) == pytest.approx(0.9, abs=0.03)
+    assert 0.88 < np.mean((frame["lower"] < y) & (y < frame["upper"])) < 0.95
     gaussian = student(family="gaussian").fit(*heavy()).predict(X, interval=0.9)
-    assert (frame["upper"] - frame["lower"]).median() < 0.8 * (gaussian["upper"] - gaussian["lower"]).median()
+    assert (frame["upper"] - frame["lower"]).median() < 0.9 * (gaussian["upper"] - gaussian["lower"]).median()
     std = fitted.posterior_.predictor().std(new_rows(fitted.problem_, *fitted._columns(X.to_numpy()[:5], "bma")))
     # Two degrees of freedom and fewer have no variance.
     assert np.isinf(std).all()

@@ -125,6 +125,20 @@ def test_a_constant_that_another_one_can_replace_is_none():
     assert table.constants(Feature.parse("exp(c0*x)")) is not None
 
 
+def test_signs_and_phases_that_the_data_leave_open_follow_a_convention():
+    rng = np.random.default_rng(9)
+    x = rng.uniform(0, 4, 200)
+    table = LawTable(laws_over(["x"]), {"x": x}, np.tanh(-0.6 * x + 1.2) + 0.01 * rng.normal(size=200))
+    rate, shift = table.constants(Feature.parse("tanh(c0*x + c1)"))
+    assert abs(rate - 0.6) < 0.05 and abs(shift + 1.2) < 0.1
+    # Beside another term the sign of an odd function counts.
+    table = LawTable(laws_over(["x"]), {"x": x}, 1.0 / (2.0 + np.tanh(-0.6 * x)))
+    rate, shift = table.constants(Feature.parse("1/(tanh(c0*x) + c1)"))
+    np.testing.assert_allclose([abs(rate), rate * shift], [0.6, -1.2], rtol=1e-6)
+    table = LawTable(laws_over(["x"]), {"x": x}, np.sin(3.0 * x + 2.0))
+    np.testing.assert_allclose(table.constants(Feature.parse("sin(c0*x + c1)")), [3.0, 2.0 - np.pi], rtol=1e-6)
+
+
 def test_of_many_rows_all_count_in_the_end():
     feature, columns, _, y, weights = _case("V*S/(S + c0)", 0.3, n=5000)
     found = LawTable(laws_over(["V", "S"]), columns, y, weights).constants(feature)

@@ -183,9 +183,9 @@ class PlainFit:
     def minimise(self, c: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
         """Levenberg and Marquardt's steps."""
         best, slope, u, left, _ = self.loss(c)
-        damping = least_squares.FIRST_DAMPING
+        damping, away = least_squares.FIRST_DAMPING, 0
         for _ in range(steps):
-            if not best < np.inf:
+            if not best < np.inf or away == 2:
                 break
             along = u[1:] @ u[0]
             h = slope**2 * (u[1:] @ u[1:].T - np.outer(along, along) / (u[0] @ u[0]))
@@ -202,6 +202,8 @@ class PlainFit:
                     change = float(np.max(np.abs(step) / (np.abs(trial) + 1e-300)))
                     new = self.loss(trial)
                     if new[0] < best:
+                        flat = new[0] > (1.0 - least_squares.FLAT) * best
+                        away = away + 1 if change > least_squares.FAR and flat else 0
                         c, (best, slope, u, left, _) = trial, new
                         damping = max(0.1 * damping, 1e-15)
                         done = change < least_squares.PRECISION
@@ -328,6 +330,30 @@ class PlainFit:
         lengths = np.abs(np.diag(np.linalg.qr(u.T / np.sqrt(raw))[1]))
         return bool((lengths > least_squares.IDENTIFIED).all())
 
+    def with_signs(self, c: np.ndarray) -> np.ndarray:
+        """Constants with the signs and phases of the convention."""
+        c = c.copy()
+
+        def walk(node: Feature, first: int, factor: bool) -> None:
+            if node.function is not None:
+                terms = node.children[0].children if node.children[0].kind == "sum" else node.children
+                starts_at = first + np.cumsum([0, *(t.constants for t in terms)])
+                fitted = all(t.kind == "free" and t.constants == 1 for t in terms)
+                parity = transforms[node.function].parity
+                if fitted and (parity > 0 or (parity < 0 and factor)) and c[first] < 0.0:
+                    c[first : first + len(terms)] *= -1.0
+                period = np.pi if factor else 2.0 * np.pi
+                for term, k in zip(terms, starts_at, strict=False):
+                    if node.function == "sin" and term.kind == "free" and term.children[0].kind == "one":
+                        c[k] -= period * np.round(c[k] / period)
+            at = first + (node.kind == "free")
+            for child in node.children:
+                walk(child, at, factor and node.kind in ("product", "power"))
+                at += child.constants
+
+        walk(self.feature, 0, True)
+        return c
+
     def fit(self) -> np.ndarray | None:
         """The constants; None where there are none. For tables whose rows are all used."""
         screen = self.at(fitting.spread_rows(len(self.y), fitting.SCREENED))
@@ -337,7 +363,7 @@ class PlainFit:
             if value < np.inf:
                 c, value = self.minimise(c, fitting.STEPS)
                 if value < best:
-                    best = value
+                    best, c = value, self.with_signs(c)
                     if self.usable(c, screen):
                         return c
         return None

@@ -29,7 +29,7 @@ _ERRORS = 4.0
 # Posterior mass outside of the visited models above this is worth a warning.
 UNVISITED = 0.05
 # A search for laws is good where so many independent searches at least, and this share of them, met the best model.
-REACHED, REACHED_SHARE = 4, 0.5
+REACHED, REACHED_SHARE = 4, 0.1
 
 
 class Verdict(str):
@@ -72,10 +72,10 @@ def verdict(posterior: Posterior) -> Verdict:
         below 0.05 or above 0.95 with a Monte Carlo error of at most 0.01 are not judged by their R-hat.
 
         ``search`` is about models that nobody met: "complete" after enumeration. Among features it is "well searched"
-        where at least four independent searches, and half of them, met the best model of the run, and models that no
-        chain visited hold at most 0.05 of the posterior; among given terms, where at least two chains, and half of
-        them, visited the best model; otherwise "uncertain". A search among features that does not sample has no
-        frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
+        where at least four independent searches, and a tenth of them, met the best model of the run, which has a
+        feature, and models that no chain visited hold at most 0.05 of the posterior; among given terms, where at least
+        two chains, and half of them, visited the best model; otherwise "uncertain". A search among features that does
+        not sample has no frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
     """
     result = posterior.result
     if result.exact:

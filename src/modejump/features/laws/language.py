@@ -108,11 +108,7 @@ class Laws(Language):
         """The compiled half."""
         limits, exponents = self.limits, self.exponents
         denominator = math.lcm(*(e.denominator for e in exponents))
-        weight = np.array([EXPONENT_WEIGHTS.get(e, OTHER_EXPONENT) for e in exponents])
         x = Feature.covariate("x")
-        sums = limits.width > 1 and limits.depth > 0
-        bases = np.array(BASES) * [1, bool(self.functions) and limits.depth > 0, sums]
-        coefficients = np.array(COEFFICIENTS) * [1, 1, self.fits_constants]
         order = sorted(self.names)
         return LawSpace(
             **self._operator_weights(),
@@ -134,13 +130,23 @@ class Laws(Language):
             units=self._units[0],
             target_unit=self._units[1],
             strict=int(self._strict),
-            bases=bases / bases.sum(),
-            exponent_weight=weight / weight.sum(),
-            coefficients=coefficients / coefficients.sum(),
+            **self._grammar(),
             one=ONE_SHARE,
             more_factors=MORE_FACTORS if limits.width > 1 else 0.0,
             more_terms=MORE_TERMS if limits.width > 1 else 0.0,
         )
+
+    def _grammar(self) -> dict[str, np.ndarray]:
+        """Probabilities of what a factor is of, of exponents and of coefficients, and their logs."""
+        deep, wide = self.limits.depth > 0, self.limits.width > 1
+        weights = {
+            "bases": np.array(BASES) * [1, bool(self.functions) and deep, deep and wide],
+            "exponent_weight": np.array([EXPONENT_WEIGHTS.get(e, OTHER_EXPONENT) for e in self.exponents]),
+            "coefficients": np.array(COEFFICIENTS) * [1, 1, self.fits_constants],
+        }
+        shares = {name: weight / weight.sum() for name, weight in weights.items()}
+        with np.errstate(divide="ignore"):
+            return shares | {f"log_{name}": np.log(share) for name, share in shares.items()}
 
     def _operator_weights(self) -> dict[str, np.ndarray]:
         """Cumulative weights of the operators, and those of the edits among themselves."""

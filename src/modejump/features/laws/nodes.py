@@ -52,6 +52,9 @@ class LawSpace(NamedTuple):
     bases: np.ndarray  # float64 (3,): probability that a factor is of a covariate, a function, a sum
     exponent_weight: np.ndarray  # float64 (exponents,): probability of each exponent
     coefficients: np.ndarray  # float64 (3,): probability of each coefficient
+    log_bases: np.ndarray  # float64 (3,): the logs of these
+    log_exponent_weight: np.ndarray  # float64 (exponents,)
+    log_coefficients: np.ndarray  # float64 (3,)
     one: float  # probability that a term is the number 1
     more_factors: float  # probability of one more factor, and of one more term
     more_terms: float

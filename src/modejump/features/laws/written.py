@@ -197,17 +197,24 @@ def scales_of(law: Node, columns: Mapping[str, Any], constants: Mapping[str, flo
     """Where the search for each constant of a law starts, with all others at these values."""
     found: dict[str, Scale] = {}
 
-    def visit(node: Node, periodic: bool) -> None:
+    def visit(node: Node, periodic: bool, product: Node | None) -> None:
+        """Look at the constants below a node, which belongs to a product."""
+        whole = (product or node) if node.kind in ("*", "/") else None
         for place, child in enumerate(node.children):
             if child.kind == "constant":
                 beside = node.children[1 - place] if len(node.children) == 2 else None
-                found.setdefault(child.value, scale(node, place, beside, periodic))
-            visit(child, node.value in ("sin", "cos") if node.kind == "call" else periodic and node.kind != "^")
+                found.setdefault(child.value, scale(node, place, beside, periodic, whole, child.value))
+            inside = node.value in ("sin", "cos") if node.kind == "call" else periodic and node.kind != "^"
+            visit(child, inside, whole)
 
-    def scale(node: Node, place: int, beside: Node | None, periodic: bool) -> Scale:
+    def scale(node: Node, place: int, beside: Node | None, periodic: bool, product: Node | None, name: str) -> Scale:
         if node.kind == "^" and place == 1:
             return Scale(1.0, "exponent")
-        value = 1.0 if beside is None else np.asarray(value_of(beside, columns, constants), np.float64)
+        if product is not None:
+            # What the constant is multiplied by is the whole product, not the next factor alone.
+            value = np.asarray(value_of(product, columns, {**constants, name: 1.0}), np.float64)
+        else:
+            value = np.asarray(1.0 if beside is None else value_of(beside, columns, constants), np.float64)
         finite = np.abs(value)[np.isfinite(value)] if np.ndim(value) else np.abs(np.atleast_1d(value))
         middle = float(np.median(finite)) if finite.size else 1.0
         middle = middle if middle > 0.0 else 1.0
@@ -216,8 +223,8 @@ def scales_of(law: Node, columns: Mapping[str, Any], constants: Mapping[str, flo
         if node.kind == "*" and periodic and finite.size:
             spread = float(np.ptp(np.asarray(value)[np.isfinite(value)])) if np.ndim(value) else middle
             return Scale(1.0 / middle, "frequency", 2.0 * math.pi / (spread or middle))
-        return Scale(1.0 / middle if node.kind == "*" else middle, "scale")
+        return Scale(1.0 / middle if node.kind == "*" or (node.kind == "/" and place == 0) else middle, "scale")
 
     with np.errstate(all="ignore"):
-        visit(law, False)
+        visit(law, False, None)
     return found

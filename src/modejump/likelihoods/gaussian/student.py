@@ -2,8 +2,8 @@
 
 With weights :math:`w_i \\sim \\mathrm{Gamma}(\\nu/2, \\nu/2)` and Gaussian errors of variance :math:`\\sigma^2 / w_i`,
 errors are Student-t with :math:`\\nu` degrees of freedom and scale :math:`\\sigma`. The weights are set to their
-conditional means :math:`(\\nu + 1) / (\\nu + r_i^2 / \\sigma^2)` under one good model, before any sampling, and are part
-of the target from then on: everything exact about Gaussian responses stays exact.
+conditional means :math:`(\\nu + 1) / (\\nu + r_i^2 / \\sigma^2)` under one good model, before any sampling, and are
+part of the target from then on: everything exact about Gaussian responses stays exact.
 
 Two things ask how heavy the tails are. Weights must not rule rows out: with one degree of freedom or less, whatever
 suits half of the rows to the last digit wins, so that they have two at least. New observations have the tails that the
@@ -29,6 +29,8 @@ from modejump.priors.base import real_number
 # new observations.
 DEGREES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, math.inf)
 TAILS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.5, *DEGREES)
+# Errors of more scales than this are gross ones, whose size says nothing about a model.
+GROSS = 5.0
 # Steps of the EM algorithm at most, and the gain of the log likelihood, relative to its size, that ends it.
 STEPS = 200
 TOLERANCE = 1e-9
@@ -131,7 +133,6 @@ def estimate_noise(
     case_weight: np.ndarray,
     degrees: Sequence[float] = DEGREES,
     noise_floor: float = 0.0,
-    start: np.ndarray | None = None,
 ) -> Noise:
     """Degrees of freedom, scale and weights of a model's errors by maximum likelihood.
 
@@ -150,24 +151,23 @@ def estimate_noise(
         Degrees of freedom to try.
     noise_floor : float
         Standard deviation that the measurement cannot resolve: its square is added to the square of every residual.
-    start : ndarray of shape (n,), optional
-        Weights to begin with.
     """
+    cost = 0.5 * math.log(case_weight.sum()) if len(degrees) > 1 else 0.0
+    found = _profile(design, y, case_weight, degrees, noise_floor)
+    return max(found, key=lambda noise: noise.log_likelihood - (cost if math.isfinite(noise.dof) else 0.0))
+
+
+def _profile(
+    design: np.ndarray, y: np.ndarray, case: np.ndarray, degrees: Sequence[float], noise_floor: float
+) -> list[Noise]:
+    """Maxima of the likelihood from light tails to heavy ones: each begins where the one before ended."""
     length = np.linalg.norm(design, axis=0)
     design = design / np.where(length > 0.0, length, 1.0)
-    weight = np.ones(len(y)) if start is None else start
-    cost = 0.5 * math.log(case_weight.sum()) if len(degrees) > 1 else 0.0
-    best: Noise | None = None
-    top = -math.inf
-    # From light tails to heavy ones: each begins where the one before ended.
+    weight, found = np.ones(len(y)), []
     for dof in sorted(degrees, reverse=True):
-        found = _maximised(design, y, case_weight, dof, noise_floor**2, weight)
-        weight = found.weight
-        value = found.log_likelihood - (cost if math.isfinite(dof) else 0.0)
-        if best is None or value > top:
-            best, top = found, value
-    assert best is not None
-    return best
+        found.append(_maximised(design, y, case, dof, noise_floor**2, weight))
+        weight = found[-1].weight
+    return found
 
 
 def _maximised(
@@ -194,8 +194,29 @@ def _maximised(
     return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), residual, value)
 
 
+def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> float:
+    """Log likelihood of a model's errors in which gross ones count as if they were just that.
+
+    Otherwise a term that explains a handful of outliers, however far out, would be worth more than its price.
+
+    Parameters
+    ----------
+    noise : Noise
+        Errors of a model.
+    case_weight : ndarray of shape (n,)
+        Case weights.
+    noise_floor : float
+        As for `estimate_noise`.
+    """
+    squares = (np.square(noise.residual) + noise_floor**2) / noise.scale**2
+    return _log_likelihood(np.minimum(squares, GROSS**2), noise.scale**2, case_weight, noise.dof)
+
+
 def estimate_tail(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> tuple[float, float]:
     """Errors of new observations: degrees of freedom, and the scale relative to that of the weighted residuals.
+
+    They have the heaviest tails that the residuals do not rule out by half the logarithm of the observations: the most
+    likely ones are too light half of the time, and intervals would then be too short.
 
     Parameters
     ----------
@@ -207,7 +228,9 @@ def estimate_tail(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.
         As for `estimate_noise`.
     """
     left = noise.residual
-    found = estimate_noise(np.empty((len(left), 0)), left, case_weight, TAILS, noise_floor)
+    profile = _profile(np.empty((len(left), 0)), left, case_weight, TAILS, noise_floor)
+    least = max(found.log_likelihood for found in profile) - 0.5 * math.log(case_weight.sum())
+    found = [found for found in profile if found.log_likelihood >= least][-1]
     weight = case_weight * noise.weight
     return found.dof, found.scale / math.sqrt(float(weight @ (left**2 + noise_floor**2) / weight.sum()) + 1e-300)
 

@@ -6,8 +6,8 @@ scale ``SS/nu (1 + h0 + s h)``, where ``SS = RSS(base) (1 - s R^2)``, b is the l
 standardised columns z, h the leverage of z, and h0 the row's leverage in the base. Where the prior of the
 coefficients is flat (g infinite: Jeffreys, BIC, AIC) ``nu = n - base - k``: the classical prediction
 interval, given the model. With known variance it is normal. Student-t errors have their own degrees of freedom in
-place of these, where they are fewer, and their own scale: it is known better than single errors are. The predictive distribution is the mixture of
-these over g given the model, and over the models.
+place of these, where they are fewer, and their own scale: it is known better than single errors are. The predictive
+distribution is the mixture of these over g given the model, and over the models.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from modejump.likelihoods.gaussian.family import Gaussian
 from modejump.likelihoods.gaussian.marginal import floored
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior.fits import Fit, KeptModels, fit_model
@@ -88,6 +89,7 @@ class Predictor(PredictiveDistribution):
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
+        assert isinstance(problem.family, Gaussian)
         rules = [_nodes(problem, len(c), float(r)) for c, r in zip(self.columns, models.resid, strict=True)]
         self.nodes = GNodes.of([rule[:2] for rule in rules])
         # Errors with heavy tails have them whatever is known of their scale.

@@ -18,7 +18,14 @@ import numpy as np
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.likelihoods import resolve_family
-from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise, estimate_tail
+from modejump.likelihoods.gaussian.student import (
+    DEGREES,
+    Noise,
+    Student,
+    bounded_log_likelihood,
+    estimate_noise,
+    estimate_tail,
+)
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.context import Context
@@ -198,7 +205,7 @@ class _Judge:
         """A model with its errors and its log posterior.
 
         A column costs half the logarithm of the g that its model asks for, which is at least that of unit information:
-        small terms beside a law have to earn their place.
+        small terms beside a law have to earn their place. Gross errors are not worth a term.
         """
         noise, features, n = self.noise(model, degrees), sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
@@ -208,7 +215,7 @@ class _Judge:
             left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
             total = float(weight @ (self.problem.y - weight @ self.problem.y / weight.sum()) ** 2)
             cost += 0.5 * k * math.log(max(n, n * (total / left - 1.0) / k))
-        return _Candidate(model, noise, noise.log_likelihood - cost + prior)
+        return _Candidate(model, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior)
 
 
 def _judged(problem: FeatureProblem, collected: Collected, degrees: tuple[float, ...]) -> _Candidate:

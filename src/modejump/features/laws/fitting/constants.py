@@ -19,6 +19,7 @@ import numpy as np
 from modejump.core.compilation import generic, implements, kernel
 from modejump.features.laws.fitting.least_squares import identified, loss, minimise
 from modejump.features.laws.fitting.program import NOWHERE, run, translate
+from modejump.features.laws.fitting.signs import settle_signs
 from modejump.features.laws.fitting.starts import STARTS, find_starts
 
 # Rows on which starts are compared, rows of a sample, and steps: from each start, from the best, on all rows.
@@ -146,6 +147,7 @@ def _fit(program, pool, constants):
             best = value
             if sampled:
                 advance(pool.likelihood, program, pool, constants, LAST_STEPS, True)
+            settle_signs(program, pool, constants)
             if _usable(program, pool, constants):
                 return True
         losses[at] = np.inf
