@@ -152,7 +152,7 @@ class LawFit:
         columns = term_columns(self._cores(), target.table, values)
         names = [SimpleNamespace(text=name) for name in self.coefficients.index[1:]]
         half_log_n = 0.5 * float(np.log(target.n))
-        ours = log_marginal_of_all(target.selection(names, columns)) - half_log_n * len(values)  # type: ignore[arg-type]
+        ours = log_marginal_of_all(target.selection(names, columns)) - half_log_n * len(values)
         counts = {feature.text: feature.constants for feature in model.laws_.features}
         theirs = model.log_marginal_likelihood(best) - half_log_n * sum(counts[name] for name in best)
         with np.errstate(over="ignore"):

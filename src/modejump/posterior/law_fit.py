@@ -11,7 +11,7 @@ from scipy import optimize
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.laws.written import Scale
-from modejump.likelihoods import Family
+from modejump.likelihoods import Family, Gaussian
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise
 from modejump.posterior.fits import generalised_marginal, residual_shares
@@ -157,7 +157,8 @@ def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tu
         weight = data.weight * noise.weight
         weight *= data.weight.sum() / weight.sum()
         moved = float(np.abs(weight - weighted.weight).max())
-        weighted = Data(data.y, weight, Student(noise.dof), frozen=True)
+        errors = Student(noise.dof) if np.isfinite(noise.dof) else Gaussian()
+        weighted = Data(data.y, weight, errors, frozen=True)
         estimate = fit_constants(columns, scales, weighted, estimate.constants)
         if not scales or moved < 1e-6 * weight.max():
             break
