@@ -42,7 +42,9 @@ POPULATIONS = 40
 SHARE = 0.04
 # Searches at most, and models of each whose likelihood is maximised.
 ROUNDS = 4
-LEADING = 8
+LEADING = 4
+# No round begins after this share of a budget in seconds.
+LAST_ROUND = 0.12
 # The best models of so many chains are climbed from, by so many models in all.
 CLIMBING_CHAINS = 2
 EDITS = 20_000
@@ -112,6 +114,8 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
     assert isinstance(problem.family, Student)
     degrees = DEGREES if problem.family.dof is None else (problem.family.dof,)
     best: _Candidate | None = None
+    seconds = math.inf if plan.budget is None or plan.budget.seconds is None else plan.budget.seconds
+    until = time.perf_counter() + LAST_ROUND * seconds
     for i in range(ROUNDS):
         if context.progress is not None:
             context.progress(0.0, 1.0, f"weights of the rows, round {i + 1}")
@@ -119,7 +123,7 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
         if best is not None and found.value < best.value + GAIN:
             break
         best = found
-        if math.isinf(best.noise.dof):
+        if math.isinf(best.noise.dof) or time.perf_counter() > until:
             break
         current = _frozen(sample, best.noise.dof, best.noise.weight)
     assert best is not None
