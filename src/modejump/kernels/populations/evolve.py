@@ -72,13 +72,14 @@ class Evolution(NamedTuple):
     member: np.ndarray  # uint8 (S,): the model
     run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
-    # added; stalled: generations without anything better; idle: places in a row that found nothing better; cost: of
+    # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns: left, where that is bounded; cost: of
     # a unit of complexity; started: whether there is a search; begun: whether its place has begun; best:
     # log posterior of the model; top: of the model with the best feature at this place, less its cost; known: keys in
     # ``seen``
     scalars: np.ndarray
     tries: int  # features tried in a generation
     patience: int  # generations without anything better before a place gives way
+    tune: np.ndarray
 
 
 def new_evolution(places: int, complexity: int, width: int, tries: int, patience: int) -> Evolution:
@@ -92,11 +93,12 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         member=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, cost=0.0, started=0, begun=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, cost=0.0, started=0, begun=0,
             best=NEG_INF, top=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
+        tune=np.array([0.08, 0.22, 0.35, 0.03, 0.4, 0.1, 2000.0, 3.0, 0.8, 0.7, 6.0]),
     )  # fmt: skip
 
 
@@ -159,7 +161,7 @@ def _try(fc, f):
     evo, ch, pop, table = fc.evolution, fc.chain, fc.population, fc.table
     if f < 0 or not within_limits(fc.space, table, f):
         return
-    if not _is_new(evo, table.key[f]):
+    if table.depth[f] > evo.depth or table.constants[f] > evo.constants or not _is_new(evo, table.key[f]):
         return
     last = len(pop.feature) - 1
     evo.tried += 1
@@ -199,7 +201,7 @@ def _parent(fc):
         met += 1
         if values[c, i] - evo.cost * c > top:
             best, top = features[c, i], values[c, i] - evo.cost * c
-        if met == TOURNAMENT:
+        if met == np.int64(evo.tune[7]):
             break
     return best if best >= 0 else covariate(fc.space, fc.table, below(rng, fc.space.n_columns))
 
@@ -209,9 +211,9 @@ def _proposal(fc):
     """A feature to try, -1 where it is void."""
     space, table, rng = fc.space, fc.table, fc.chain.rng
     u = uniform(rng)
-    if u < DRAWN:
+    if u < fc.evolution.tune[0]:
         return draw_feature(space, table, rng)
-    if u < DRAWN + MADE:
+    if u < fc.evolution.tune[0] + fc.evolution.tune[1]:
         count = np.int64(max(2, min(space.max_width, 4)))
         for i in range(count):
             parent = _parent(fc)
@@ -227,7 +229,7 @@ def _proposal(fc):
             if g < 0:
                 g = draw_edit(space, table, f, rng)
         f = g
-        more = uniform(rng) < ONE_MORE
+        more = uniform(rng) < fc.evolution.tune[2]
     return f
 
 
@@ -252,7 +254,7 @@ def _census(fc):
             _try(fc, f)
             queue[count] = f
             count += 1
-    done, until = 0, evo.tried + CENSUS
+    done, until = 0, evo.tried + np.int64(evo.tune[6])
     at = np.zeros(3, np.int64)
     while done < count and evo.tried < until and table.count - first < SPARE // 2:
         at[0] = at[1] = at[2] = 0
@@ -319,10 +321,18 @@ def _begin_search(fc):
             slot[owner[s]] = 0
             owner[s] = -1
     evo.cost = 0.0
-    if uniform(rng) >= NO_COST:
-        evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
+    evo.depth, evo.constants = fc.space.max_depth, 1 << 30
+    evo.most = len(evo.member) - 1
+    if uniform(rng) < evo.tune[9]:
+        evo.most = min(evo.most, 1 + below(rng, 2))
+    if uniform(rng) < evo.tune[8]:
+        evo.depth = min(evo.depth, 1 + below(rng, fc.space.max_depth))
+        evo.constants = 1 + below(rng, 3)
+    if uniform(rng) >= evo.tune[5]:
+        evo.cost = fc.data.n * evo.tune[3] * (evo.tune[4] / evo.tune[3]) ** uniform(rng)
     evo.started = 1
     evo.idle = 0
+    evo.turns = -1
     evo.best = NEG_INF
     evo.place = len(evo.member) - 1
     _begin_place(fc)
@@ -345,7 +355,7 @@ def _best_of_pool(evo):
 @kernel
 def _free_place(evo):
     """A place without a member; -1 where the model is as large as it may be."""
-    for place in range(len(evo.member) - 1):
+    for place in range(evo.most):
         if not evo.member[place]:
             return np.int64(place)
     return np.int64(-1)
@@ -383,12 +393,12 @@ def _next_place(fc):
     size = 0
     for place in range(last):
         size += evo.member[place]
-    if evo.idle > size:
+    if evo.idle >= size + (size < evo.most):
         return False
     place = evo.place
     for _ in range(last + 1):
         place = (place + 1) % (last + 1)
-        if place == last or evo.member[place]:
+        if (place == last and size < evo.most) or evo.member[place]:
             break
     evo.place = place
     return True
@@ -400,11 +410,14 @@ def _turn(fc):
     evo = fc.evolution
     evo.idle = 0 if _settle(fc) else evo.idle + 1
     evo.begun = 0
-    if _next_place(fc):
+    evo.turns -= 1
+    if evo.turns != 0 and _next_place(fc):
         return
-    if evo.cost > 0.0:
+    if evo.turns < 0:
         evo.cost = 0.0
+        evo.depth, evo.constants = fc.space.max_depth, 1 << 30
         evo.idle = 0
+        evo.turns = 1 + np.sum(evo.member)
     else:
         evo.run_best[evo.runs % len(evo.run_best)] = evo.best
         evo.runs += 1
@@ -427,10 +440,12 @@ def evolve_features(fc):
         else:
             top = evo.top
             _put_rest(fc)
-            for _ in range(evo.tries):
-                _try(fc, _proposal(fc))
+            until = evo.tried + evo.tries
+            for _ in range(4 * evo.tries):
+                if evo.tried < until:
+                    _try(fc, _proposal(fc))
             evo.stalled = 0 if evo.top > top + BETTER else evo.stalled + 1
-            if evo.stalled >= evo.patience:
+            if evo.stalled >= evo.tune[10]:
                 _turn(fc)
         evo.generations += 1
     fc.done = fc.steps
