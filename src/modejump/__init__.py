@@ -17,6 +17,8 @@ _HOME = {
     "BGNLMRegressor": "modejump.estimators.bgnlm",
     "LogicClassifier": "modejump.estimators.logic",
     "LogicRegressor": "modejump.estimators.logic",
+    "LawFit": "modejump.estimators.fit_law",
+    "fit_law": "modejump.estimators.fit_law",
     "load": "modejump.estimators.storage",
     "merge": "modejump.estimators.merge",
     "scan_chunks": "modejump.data.sources",
@@ -79,6 +81,7 @@ __all__ = [
     "JZS",
     "Jeffreys",
     "KnownVariance",
+    "LawFit",
     "LogicClassifier",
     "LogicPrior",
     "LogicRegressor",
@@ -93,6 +96,7 @@ __all__ = [
     "Student",
     "UniformPrior",
     "__version__",
+    "fit_law",
     "load",
     "merge",
     "read_plink",
@@ -110,6 +114,7 @@ if TYPE_CHECKING:
     from modejump.data.sources import scan_chunks, scan_dask
     from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
     from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+    from modejump.estimators.fit_law import LawFit, fit_law
     from modejump.estimators.logic import LogicClassifier, LogicRegressor
     from modejump.estimators.merge import merge
     from modejump.estimators.runs import Run, resume

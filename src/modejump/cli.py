@@ -74,13 +74,18 @@ def fit(
         str | None, typer.Option(help="Column of the response; for .bed a name for the phenotype in .fam.")
     ] = None,
     family: Annotated[
-        str, typer.Option(help="Family of the response: gaussian, binomial (two classes), poisson or gamma.")
-    ] = "gaussian",
+        str | None,
+        typer.Option(
+            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student, the default of laws."
+        ),
+    ] = None,
     link: Annotated[
         str | None, typer.Option(help="Link: logit, probit or cloglog; log; log or inverse for gamma.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help="auto, enumerate, mjmcmc; rgmjmcmc or gmjmcmc for features.")] = "auto",
-    coef_prior: Annotated[str, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...")] = "g",
+    coef_prior: Annotated[
+        str | None, typer.Option(help="Prior of the coefficients: g, g=47, hyper-g=3, jzs, ...; jzs for laws, else g.")
+    ] = None,
     model_prior: Annotated[
         str | None,
         typer.Option(
@@ -186,6 +191,14 @@ def merge(
     from modejump.commands.merge import run_merge
 
     run_merge(runs, out, force, quiet)
+
+
+@app.command()
+def transforms() -> None:
+    """List the functions that features are made of: names, formulas, and where they are defined."""
+    from modejump.commands.list_transforms import run_transforms
+
+    run_transforms()
 
 
 @app.command()

@@ -365,3 +365,10 @@ def test_lines_come_every_ten_seconds_without_a_terminal(monkeypatch):
         "modejump: sampling, 33%, 1.0 /s, 0:00:40 left",
         "modejump: sampling, 50%, 1.0 /s, 0:00:30 left",
     ]
+
+
+def test_transforms_are_listed_with_formulas_and_domains(capsys):
+    assert main(["transforms"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert set(modejump.transforms) <= set(rows)
+    assert "log(x)" in rows["p0"] and "x > 0" in rows["p0"] and "x^(-1/2)" in rows["pm05"]

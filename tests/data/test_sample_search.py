@@ -272,7 +272,7 @@ def test_projections_keep_the_coefficients_of_the_sample(kind: str, small_sample
     np.testing.assert_allclose(model.problem_.data.gram, z.T @ z, rtol=0, atol=1e-10)
     again = sampled(data, 400, space=SPACES[kind], seed=3, functions=("tanh", "sin"))
     # Sums over parents go by the order in which these were met, and optima are flat; all rows would give other digits.
-    for node, alpha in sample_search._constants(again.problem, sorted(projections)).items():
+    for node, alpha in sample_search.fitted_constants(again.problem, sorted(projections)).items():
         np.testing.assert_allclose(model.laws_.constants[node], alpha, rtol=1e-4)
 
 

@@ -152,7 +152,7 @@ def test_the_equation_of_the_best_law(by_sex) -> None:
         "sin": np.sin,
         "sex": {"female": row["sex"] == "female"},
     }
-    value = eval(by_sex.equation(digits=12).replace("[female]", "['female']"), names)
+    value = eval(by_sex.equation(digits=12).replace("[female]", "['female']").replace("^", "**"), names)
     assert value == pytest.approx(by_sex.predict(X.iloc[:1], kind="best")[0], rel=1e-9)
     assert by_sex.equation("median", numbers=False) == f"age + {' + '.join(by_sex.median_model())}"
     with pytest.raises(InputError, match="kind must be one of"):

@@ -60,7 +60,7 @@ def test_a_wrong_probability_is_caught() -> None:
     (names, functions), limits = SPACES["constants"]
     language = language_of(names, functions, **limits)
     space = language.space()
-    assert draws_p_value(language, space._replace(coefficients=space.coefficients[[0, 2, 1]])) < 1e-8
+    assert draws_p_value(language, space._replace(log_coefficients=space.log_coefficients[[0, 2, 1]])) < 1e-8
 
 
 def test_enumeration_has_every_canonical_form_once() -> None:

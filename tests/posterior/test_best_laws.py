@@ -8,8 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import curve_fit
 
 from modejump.core.errors import InputError
+from modejump.features.laws.expression import Feature as LawFeature
+from modejump.features.laws.language import Laws
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
@@ -18,8 +21,9 @@ from modejump.posterior import Posterior
 from modejump.posterior.best_laws import law_errors, law_table
 from modejump.posterior.storage import load_run, save_run
 from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.samplers.laws import Laws as FoundLaws
 from modejump.samplers.laws import laws_from
-from modejump.samplers.result import Result
+from modejump.samplers.result import ModelTable, Result
 
 TEXTS = ("a", "b", "a*b", "sin(a)", "a*sin(b)")
 
@@ -45,14 +49,18 @@ def posterior_of(problem: FeatureProblem, most: int = 2) -> Posterior:
         prior = float(sum(problem.log_weights(sorted(model))))
         values[frozenset(model)] = prior + among.marginal_of([f.text for f in model])
     laws, table = laws_from(problem, values, {})
+    return Posterior(problem, result_of(table, laws))
+
+
+def result_of(table: ModelTable, laws: FoundLaws) -> Result:
+    """What a search that met these models leaves."""
     share = np.exp(table.log_posterior - table.log_posterior[0])
-    result = Result(
+    return Result(
         algorithm="gmjmcmc", exact=False, models=table, n_models=len(table), steps=1, laws=laws,
         log_evidence=float(table.log_posterior[0] + np.log(share.sum())),
         renormalised=share @ table.membership(len(laws.features)) / share.sum(),
         size_distribution=np.array([0.0, 1.0]), search_best=np.full(4, table.log_posterior[0]),
     )  # fmt: skip
-    return Posterior(problem, result)
 
 
 def _nothing() -> Result:
@@ -107,6 +115,32 @@ def test_a_row_of_weight_two_is_two_rows() -> None:
     weighted = law_table(posterior_of(searched(x, y, weights=weights)))
     repeated = law_table(posterior_of(searched(x[twice], y[twice])))
     pd.testing.assert_frame_equal(weighted, repeated, rtol=1e-7)
+
+
+def test_constants_inside_a_law_count_as_fitted() -> None:
+    rng = np.random.default_rng(5)
+    t = rng.uniform(0.0, 3.0, 25)
+    y = 1.0 + 4.0 * np.exp(-1.3 * t) + 0.1 * rng.normal(size=25)
+    language = Laws(("t",), (transforms["exp"],), Space(rules="laws"))
+    problem = problem_over(t[:, None], y, language)
+    law = LawFeature("exp(c0*t)")
+
+    def fit(rest: np.ndarray) -> np.ndarray:
+        found, _ = curve_fit(lambda t, a, b, c: a + b * np.exp(c * t), t[rest], y[rest], p0=(1.0, 4.0, -1.3))
+        return np.asarray(found)
+
+    constants = {law: fit(np.ones(25, bool))[2:]}
+    laws, table = laws_from(problem, {frozenset({law}): 1.0}, constants)
+    posterior = Posterior(problem, result_of(table, laws))
+    errors = []
+    for i in range(25):
+        a, b, c = fit(np.arange(25) != i)
+        errors.append(y[i] - a - b * np.exp(c * t[i]))
+    exact = float(np.sqrt(np.mean(np.square(errors))))
+    # Linear in the constant, which a row more or less hardly moves; with the constant held it would be too small.
+    assert law_errors(posterior, [(0,)])[0][0] == pytest.approx(exact, rel=0.01)
+    design = np.column_stack([np.ones(25), np.exp(constants[law][0] * t)])
+    assert left_out(design, y) < 0.98 * exact
 
 
 def test_laws_as_good_as_the_best_are_marked() -> None:

@@ -275,9 +275,10 @@ def test_searches_among_features_are_judged_by_what_chains_did_not_visit(
         ([0.0] * 8, "well searched", "8 of 8 independent searches met the best model."),
         ([0.0] * 4 + [1.0] * 4, "well searched", "4 of 8 independent searches met the best model."),
         ([0.0] * 3 + [1.0] * 5, "uncertain", "3 of 8 independent searches met the best model, so better ones may be"),
-        ([0.0] * 4 + [1.0] * 12, "uncertain", "4 of 16 independent searches met the best model, so better ones may"),
+        ([0.0] * 4 + [1.0] * 12, "well searched", "4 of 16 independent searches met the best model."),
+        ([0.0] * 4 + [1.0] * 37, "uncertain", "4 of 41 independent searches met the best model, so better ones may"),
         ([0.0] * 3, "uncertain", "3 of 3 independent searches met the best model, so better ones may be left to find"),
-        ([2.0] * 8, "uncertain", "None of 8 independent searches met the best model, which sampling found later, so"),
+        ([2.0] * 8, "uncertain", "None of 8 independent searches met the best model, which was found later, so"),
         ([0.0], "uncertain", "There was one search, so nothing tells whether it found the best model"),
     ],
 )
@@ -288,6 +289,14 @@ def test_laws_are_well_searched_where_independent_searches_meet(
     found = replace(chains, algorithm="rgmjmcmc", models=with_alone(chains, 0.0), search_best=bests)
     text = verdict(Posterior(problem, found))
     assert (text.level, text.search) == ("good", search) and words in text
+
+
+def test_searches_that_find_nothing_show_nothing(problem: Problem, chains: Result) -> None:
+    top = chains.models.log_posterior[0]
+    empty = replace(with_alone(chains, 0.0), words=np.zeros_like(chains.models.words))
+    found = replace(chains, algorithm="rgmjmcmc", models=empty, search_best=np.full(16, top))
+    text = verdict(Posterior(problem, found))
+    assert text.search == "uncertain" and "16 of 16 independent searches found nothing worth a feature" in text
 
 
 def test_search_counts() -> None:

@@ -257,7 +257,8 @@ def _edits_of(language: Laws, node: Feature, above: Feature | None) -> dict[str,
     functions = [t.name for t in language.functions]
     inside_product = above is not None and above.kind in ("product", "power")
     edits: dict[str, list[Edit]] = {}
-    terms = [with_coefficient(f, kind) for f in [*columns, Feature.one()] for kind in kinds]
+    powers = [Feature.power(c, language.exponents[j]) for c in columns for j in space.added]
+    terms = [with_coefficient(f, kind) for f in [*powers, Feature.one()] for kind in kinds]
     if node.is_monomial:
         edits["wrap"] = [
             lambda g=g, k=k: Feature.call(g, with_coefficient(node, k))
@@ -293,6 +294,11 @@ def _edits_of(language: Laws, node: Feature, above: Feature | None) -> dict[str,
         ]  # type: ignore[misc]
     if inside_product and node.kind in ("covariate", "call"):
         added += [lambda t=t: Feature.sum_(node, t) for t in terms]  # type: ignore[misc]
+    if node.exponent is not None and children[0].kind != "sum":
+        if node.exponent < 0:
+            added += [lambda t=t: Feature.power(bare(Feature.sum_(Feature.power(node, -1), t)), -1) for t in terms]  # type: ignore[misc]
+        elif above is not None and above.kind == "product":
+            added += [lambda t=t: Feature.sum_(node, t) for t in terms]  # type: ignore[misc]
     if added:
         edits["add_term"] = added
     if node.kind == "product":

@@ -44,11 +44,11 @@ def run_fit(asked: Any) -> None:
         The options of the command, by name.
     """
     check_backend(asked.backend, asked.scheduler)
-    if asked.family not in FAMILIES:
+    if _family(asked) not in FAMILIES:
         raise InputError(f"unknown --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
     _check_logic(asked)
     barred = {"logic": asked.logic, "formula": asked.formula, "factors": asked.factors, "offset": asked.offset}
-    source = chunked_source(asked.data, asked.drop, asked.chunked, barred, asked.family)
+    source = chunked_source(asked.data, asked.drop, asked.chunked, barred, _family(asked))
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
     plink = is_plink(asked.data)
@@ -172,15 +172,19 @@ def _check_logic(asked: Any) -> None:
             raise InputError(f"--{name} names a column of a table, and PLINK's files have none; leave it out.")
 
 
+def _family(asked: Any) -> str:
+    """Family of the response, for questions that all defaults answer alike."""
+    return asked.family or "gaussian"
+
+
 def _prior_name(asked: Any) -> str:
     return (asked.model_prior or "").partition("=")[0].strip()
 
 
 def _estimator(asked: Any) -> Any:
     searches = asked.algorithm in ("gmjmcmc", "rgmjmcmc") or _prior_name(asked) == ComplexityPrior.name
-    classes = FAMILIES[asked.family].response == "class"
+    classes = FAMILIES[_family(asked)].response == "class"
     options: dict[str, Any] = {
-        "coef_prior": parse_coef_prior(asked.coef_prior),
         "algorithm": asked.algorithm,
         "n_jobs": jobs_for(asked.backend, asked.jobs),
         "random_state": asked.seed,
@@ -191,7 +195,9 @@ def _estimator(asked: Any) -> Any:
     }
     if (asked.steps, asked.seconds, asked.mcse) != (None, None, None):
         options["budget"] = Budget(steps=asked.steps, seconds=asked.seconds, mcse=asked.mcse)
-    if not classes:
+    if asked.coef_prior is not None:
+        options["coef_prior"] = parse_coef_prior(asked.coef_prior)
+    if asked.family is not None and not classes:
         options["family"] = asked.family
     if asked.model_prior is not None:
         options["model_prior"] = parse_model_prior(asked.model_prior)
@@ -272,7 +278,7 @@ def _phenotype(asked: Any, target: str) -> tuple[Any, pd.Series]:
         warn_user(f"{left_out} of {every.rows} individuals have no phenotype and are left out.")
     y = pd.Series(genotypes.phenotype, name=target)
     # Classes are called as the file calls them: 1 and 2.
-    whole = FAMILIES[asked.family].response == "class" and (y == y.round()).all()
+    whole = FAMILIES[_family(asked)].response == "class" and (y == y.round()).all()
     return genotypes, y.astype(int) if whole else y
 
 

@@ -28,7 +28,7 @@ from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.features.expression import Expression
-from modejump.likelihoods import FAMILIES, Family
+from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.runtime.context import Context, open_context
@@ -95,6 +95,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
         groups, laws = options.groups, options.space is not None
         options.family.check_rows(None, offset)
         if is_source(X):
+            if getattr(self, "family", "") is None:
+                options = dataclasses.replace(options, family=resolve_family("gaussian"))
             if not options.family.conjugate:
                 raise InputError(
                     "rows that are read in chunks need family 'gaussian'; for other families read the table, or a "

@@ -220,9 +220,9 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     def __init__(
         self,
         *,
-        family: str | Family = "gaussian",
+        family: str | Family | None = None,
         link: str | None = None,
-        coef_prior: Any = "g",
+        coef_prior: Any = "jzs",
         model_prior: Any = None,
         transforms: Any = LAW_TRANSFORMS,
         space: Space | None = None,

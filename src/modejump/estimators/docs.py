@@ -14,13 +14,15 @@ family : str, Student, OwnLikelihood or BatchLikelihood
     gaussian are compared by Laplace approximations. For classes there are classifiers. A likelihood of your own has
     neither link nor coefficient prior, and no predictions, because its coefficients are unknown. A search for laws has
     "student" as well: Student-t errors, whose degrees of freedom are estimated (``Student(dof=3)`` gives them), for
-    data with outliers; the weights of the rows that stand for them are frozen before sampling.
+    data with outliers; the weights of the rows that stand for them are frozen before sampling. It is the default there,
+    but for rows that are read in chunks, which are "gaussian"; where Gaussian errors are as likely, errors are Gaussian.
 link : str, optional
     Link function; by default the family's first: "identity" for gaussian, "logit", "probit" or "cloglog" for classes,
     "log" for counts, "log" or "inverse" for amounts.
 coef_prior : str or coefficient prior
     Prior of the coefficients given the model: a name such as "g", "hyper-g", "jeffreys" or "bic", or an object with
-    parameters such as ``GPrior(g=47)``.
+    parameters such as ``GPrior(g=47)``. Of laws of a number "jzs" by default, which does not saturate where laws fit
+    closely, otherwise "g".
 n_jobs : int, optional
     Number of workers, by joblib's rules: None is 1 and -1 all cores; ``joblib.parallel_config`` chooses their kind,
     threads by default. The answer does not depend on them, unless the budget is in seconds.

@@ -107,7 +107,7 @@ class Options:
         given = estimator.get_params(deep=False)
         count_workers(given["n_jobs"])
         common = {
-            "family": read_family(given["family"] if "family" in given else None, given["link"]),
+            "family": read_family(_or_student(given) if "family" in given else None, given["link"]),
             "link": given["link"],
             "coef_prior": resolve_coef_prior(given["coef_prior"]),
             "chains": _read_chains(given["chains"]),
@@ -216,6 +216,11 @@ def name_some(names: Sequence[str]) -> str:
 def is_whole(value: Any) -> bool:
     """Whether something is a whole number."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _or_student(given: Mapping[str, Any]) -> Any:
+    """The family that a user asked for; None is that of laws."""
+    return "student" if given["family"] is None else given["family"]
 
 
 def read_family(family: Any, link: Any) -> Family:

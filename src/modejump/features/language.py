@@ -260,9 +260,8 @@ class Language(ABC):
         """Features joined by plus signs, the constants inside them numbered through; "1" without any."""
         texts, first = [], 0
         for feature in features:
-            count = getattr(feature, "constants", 0)
-            texts.append(_renumbered(feature.text, first) if count else feature.text)
-            first += count
+            texts.append(_renumbered(feature.text, first) if feature.constants else feature.text)
+            first += feature.constants
         return " + ".join(texts) or "1"
 
     def text(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:

@@ -156,7 +156,8 @@ def _left_out(posterior: Posterior, members: Members) -> tuple[float, float]:
     z, response = standardised_block(part, slice(None)), columns.response * np.sqrt(problem.base_rss)
     residual = response - z @ (_inverse_root(z) @ (_inverse_root(z).T @ (z.T @ response)))
     design = np.hstack([columns.base * columns.root_weight[:, None], z, _derivatives(posterior, members)])
-    weight = columns.root_weight**2
+    noise = posterior.result.noise_weight
+    weight = columns.root_weight**2 / (1.0 if noise is None else noise)
     # Of rows that stand for several, one is left out.
     leverage = ((design @ _inverse_root(design)) ** 2).sum(axis=1) / weight
     return _mean_error(residual / columns.root_weight / np.maximum(1.0 - leverage, 1e-12), weight)
@@ -177,7 +178,7 @@ def _derivatives(posterior: Posterior, members: Members) -> np.ndarray:
     assert laws is not None
     found: list[np.ndarray] = []
     for feature in (laws.features[j] for j in members):
-        if searched is not None and feature in laws.constants and getattr(feature, "constants", 0) > 0:
+        if searched is not None and feature in laws.constants and feature.constants > 0:
             found += _slopes(laws.language, feature, searched.table, laws.constants[feature])
     root = posterior.problem.data.columns.root_weight
     slopes = np.array(found).reshape(len(found), len(root)).T * root[:, None]
@@ -209,7 +210,7 @@ def _adjusted(posterior: Posterior, members: Members) -> tuple[float, float]:
         return float("nan"), float("nan")
     offset = np.zeros(len(columns.x)) if searched.offset is None else searched.offset
     mean = GlmPredictor(problem, models, "best").mean(NewRows(columns.x, columns.base, offset))
-    fitted = problem.data.base + sum(1 + getattr(laws.features[j], "constants", 0) for j in members)
+    fitted = problem.data.base + sum(1 + laws.features[j].constants for j in members)
     share = min(fitted / problem.data.n, 0.999)
     return _mean_error((searched.y - mean) / (1.0 - share), columns.root_weight**2)
 

@@ -29,7 +29,7 @@ _ERRORS = 4.0
 # Posterior mass outside of the visited models above this is worth a warning.
 UNVISITED = 0.05
 # A search for laws is good where so many independent searches at least, and this share of them, met the best model.
-REACHED, REACHED_SHARE = 4, 0.5
+REACHED, REACHED_SHARE = 4, 0.1
 
 
 class Verdict(str):
@@ -72,10 +72,10 @@ def verdict(posterior: Posterior) -> Verdict:
         below 0.05 or above 0.95 with a Monte Carlo error of at most 0.01 are not judged by their R-hat.
 
         ``search`` is about models that nobody met: "complete" after enumeration. Among features it is "well searched"
-        where at least four independent searches, and half of them, met the best model of the run, and models that no
-        chain visited hold at most 0.05 of the posterior; among given terms, where at least two chains, and half of
-        them, visited the best model; otherwise "uncertain". A search among features that does not sample has no
-        frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
+        where at least four independent searches, and a tenth of them, met the best model of the run, which has a
+        feature, and models that no chain visited hold at most 0.05 of the posterior; among given terms, where at least
+        two chains, and half of them, visited the best model; otherwise "uncertain". A search among features that does
+        not sample has no frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
     """
     result = posterior.result
     if result.exact:
@@ -142,12 +142,15 @@ def _lost_digits(log_posterior: np.ndarray) -> str:
 # --- search -----------------------------------------------------------------------------------------------------------
 
 
-def well_searched(counts: SearchCounts) -> bool:
+def well_searched(result: Result) -> bool:
     """Whether so many independent searches for laws met the best model that hardly a better one is left.
 
-    Calibrated on searches of random laws: of runs that the rule passes, at least 95 % hold the best model that any of
-    20 runs finds; see the guide.
+    Where that is the model without any feature, searches agree that they found nothing, which says nothing about laws
+    that are hard to find.
     """
+    counts = result.search
+    if counts is None or not result.models.words[0].any():
+        return False
     return counts.reached >= max(REACHED, REACHED_SHARE * counts.searches)
 
 
@@ -157,20 +160,22 @@ def _search(result: Result) -> tuple[str, str]:
     if result.search_best is None or not len(result.search_best):
         return _visited_best(counts, unvisited)
     assert counts is not None
-    searches, reached = counts.searches, counts.reached
-    if searches == 1:
-        text = "There was one search, so nothing tells whether it found the best model; run more chains."
-    elif reached == 0:
-        text = f"None of {_count(searches)} independent searches met the best model, which sampling found later"
-    else:
-        text = f"{_count(reached)} of {_count(searches)} independent searches met the best model"
-    good = searches > 1 and well_searched(counts)
-    if searches > 1:
-        text += "." if good else ", so better ones may be left to find; run longer."
-    mass = _unvisited(unvisited)
+    good = well_searched(result)
+    text, mass = _ended(counts, good, bool(result.models.words[0].any())), _unvisited(unvisited)
     if mass and unvisited > UNVISITED:
         return f"{text} {mass}, perhaps with features that were not met; run longer.", UNCERTAIN
     return f"{text} {mass}." if mass else text, WELL_SEARCHED if good else UNCERTAIN
+
+
+def _ended(counts: SearchCounts, good: bool, any_feature: bool) -> str:
+    """How independent searches among features ended."""
+    if counts.searches == 1:
+        return "There was one search, so nothing tells whether it found the best model; run more chains."
+    who = f"{_count(counts.reached) if counts.reached else 'None'} of {_count(counts.searches)} independent searches"
+    if counts.reached and not any_feature:
+        return f"{who} found nothing worth a feature: noise looks like that, and so does a law that is hard to find."
+    later = "" if counts.reached else ", which was found later"
+    return f"{who} met the best model{later}{'.' if good else ', so better ones may be left to find; run longer.'}"
 
 
 def _visited_best(counts: SearchCounts | None, unvisited: float) -> tuple[str, str]:
@@ -180,13 +185,13 @@ def _visited_best(counts: SearchCounts | None, unvisited: float) -> tuple[str, s
     directly. In a wide, flat posterior hardly a model is visited twice, and frequencies are right all the same; what is
     lost are probabilities of single models and renormalised estimates.
     """
-    if counts is None:
-        return "", UNCERTAIN
-    good = counts.reached >= max(2, counts.searches / 2)
     mass = _unvisited(unvisited)
     if mass and unvisited > UNVISITED:
         mass += ": probabilities of single models suffer from that, frequencies of terms do not"
     text = f"{mass}." if mass else ""
+    if counts is None:
+        return text, UNCERTAIN
+    good = counts.reached >= max(2, counts.searches / 2)
     if not good and counts.searches > 1:
         who = "None" if counts.reached == 0 else f"Only {counts.reached}"
         text += f" {who} of {counts.searches} chains visited the best model, so a better one may exist."

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from modejump.core.compilation import entry, implements, kernel
-from modejump.features.laws.fitting.constants import FIRST_STEPS, Fitting, advance
+from modejump.features.laws.fitting.constants import Fitting, advance
 from modejump.features.laws.fitting.least_squares import (
     ATTEMPTS,
     FIRST_DAMPING,
     PRECISION,
     fill_columns,
-    minimise,
     solve_damped,
 )
 from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, add_information, dot, new_glm_work
@@ -120,7 +119,7 @@ def _scoring(likelihood, program, pool, rows, theta, size, steps):
     h, g, factor = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
     step, trial = np.zeros(size), theta.copy()
     best = _log_likelihood(likelihood, program, pool, rows, theta, size)
-    damping = FIRST_DAMPING if size > b + 1 else 1e-10
+    damping = FIRST_DAMPING
     for _ in range(steps):
         if not best > -np.inf:
             break
@@ -141,9 +140,10 @@ def _scoring(likelihood, program, pool, rows, theta, size, steps):
                     done = size > b + 1 and change < PRECISION
                     best = new
                     theta[:] = trial
-                    damping = max(0.1 * damping, 1e-15)
+                    damping = max(0.01 * damping, 1e-15)
                     break
-            damping = max(10.0 * damping, 1e-6)
+            # Far from a maximum likelihoods are no parabolas: steps get much shorter at once.
+            damping = max(100.0 * damping, 1e-6)
         if done:
             break
     return best
@@ -167,6 +167,4 @@ def maximise(likelihood, program, pool, rows, constants, steps):
 def _advance_by_likelihood(likelihood, program, pool, constants, steps, everything):
     if everything:
         return maximise(pool.likelihood, program, pool, pool.rows, constants, steps)
-    if steps == FIRST_STEPS:
-        minimise(program, pool, pool.sample, constants, steps)
     return maximise(pool.sample_likelihood, program, pool, pool.sample, constants, steps)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from modejump.features.covariates.language import Covariates
+
 if TYPE_CHECKING:
     from modejump.samplers.laws import Laws
 
@@ -247,7 +249,7 @@ class Result:
         """
         if self.search_best is not None and len(self.search_best):
             return SearchCounts.of(self.search_best, self.highest)
-        known = self.laws is None or self.rao_blackwell is not None
+        known = self.laws is None or isinstance(self.laws.language, Covariates)
         if self.counted and known and self.batch_means is not None and self.models.chains.any():
             return SearchCounts(len(self.batch_means), int(self.models.chains[0]), 0)
         return None

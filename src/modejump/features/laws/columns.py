@@ -42,6 +42,7 @@ class LawPool(NamedTuple):
     scratch: np.ndarray  # float64 (levels, n)
     calls: np.ndarray  # int64 (functions,): addresses of C functions that transform a row
     inline: np.ndarray  # int64 (functions,): see `row_functions`
+    parity: np.ndarray  # int64 (functions,): 1 even, -1 odd, 0 neither
     numerator: np.ndarray  # int64 (exponents,)
     denominator: np.ndarray  # int64 (exponents,)
     program: Program
@@ -112,6 +113,7 @@ def new_pool(
         scratch=np.zeros((2 * depth + 6, n)),
         calls=calls,
         inline=inline_codes([t.name for t in functions]),
+        parity=np.array([t.parity for t in functions], np.int64),
         numerator=np.array([e.numerator for e in exponents], np.int64),
         denominator=np.array([e.denominator for e in exponents], np.int64),
         program=new_program(instructions, constants, min(work, BLOCK)),

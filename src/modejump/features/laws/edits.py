@@ -70,7 +70,7 @@ OPERATORS = (
 ) = range(14)
 # The least and the largest change of complexity that an operator can make; an edit that makes another one is void.
 EDIT_GAIN = np.array(
-    [[0, 0]] * 4 + [[1, 4], [-1000, -1], [-1000, 1000], [0, 0], [0, 0], [1, 2], [-2, -1], [1, 3], [-1000, -1], [-1, 1]]
+    [[0, 0]] * 4 + [[1, 4], [-1000, -1], [-1000, 1000], [0, 0], [0, 0], [1, 2], [-2, -1], [1, 4], [-1000, -1], [-1, 1]]
 )
 # One more parent in a projection that crosses laws of a population.
 MORE_PARENTS = 0.6
@@ -146,8 +146,8 @@ def _coefficients(space):
 
 @kernel
 def _new_terms(space):
-    """How many terms an edit can add: a covariate or the number 1, with a coefficient."""
-    return _coefficients(space) * (space.n_columns + 1)
+    """How many terms an edit can add: a power of a covariate, or the number 1, with a coefficient."""
+    return _coefficients(space) * (space.n_columns * len(space.added) + 1)
 
 
 @kernel
@@ -157,9 +157,13 @@ def _takes_term(table, node):
 
 
 @kernel
-def _becomes_sum(table, node, above):
-    """Whether a factor can become a sum of itself and a term."""
-    return (above == PRODUCT or above == POWER) and (table.kind[node] == COVARIATE or table.kind[node] == CALL)
+def _becomes_sum(space, table, node, above):
+    """Whether a factor can become a sum of itself and a term; one below the bar stays there."""
+    kind = table.kind[node]
+    if kind == POWER:
+        inside = table.kind[table.child[table.start[node]]]
+        return inside != SUM and (above == PRODUCT or space.exponents[table.code[node]] < 0)
+    return (above == PRODUCT or above == POWER) and (kind == COVARIATE or kind == CALL)
 
 
 @implements(edit_choices, LawSpace)
@@ -182,7 +186,9 @@ def _edit_choices(space, table, f, number, operator):
     if operator == STRIP and alone:
         return np.int64(1)
     if operator == ADD:
-        return _new_terms(space) * (np.int64(_takes_term(table, node)) + np.int64(_becomes_sum(table, node, above)))
+        return _new_terms(space) * (
+            np.int64(_takes_term(table, node)) + np.int64(_becomes_sum(space, table, node, above))
+        )
     if (operator == DELETE and kind == PRODUCT) or (operator == DROP and kind == SUM):
         return table.arity[node]
     if operator == COEF and (kind == SUM or alone):
@@ -221,18 +227,23 @@ def _recoefficient(space, table, node, at, coefficient):
 @kernel
 def _with_term(space, table, node, inside, choice):
     """A node with one more term: inside where it is a sum or a function, otherwise beside it."""
-    at, coefficient = choice // _coefficients(space), choice % _coefficients(space)
-    column = covariate(space, table, at) if at < space.n_columns else one(space, table)
-    if column < 0:
-        return np.int64(-1)
-    return _plus(space, table, node, inside, term(space, table, column, coefficient))
+    at, coefficient, many = choice // _coefficients(space), choice % _coefficients(space), len(space.added)
+    f = covariate(space, table, at // many) if at < space.n_columns * many else one(space, table)
+    if f >= 0 and at < space.n_columns * many:
+        f = power(space, table, f, space.exponents[space.added[at % many]])
+    return _plus(space, table, node, inside, term(space, table, f, coefficient)) if f >= 0 else np.int64(-1)
 
 
 @kernel
 def _plus(space, table, node, inside, added):
-    """A node with a term: inside where it is a sum or a function, otherwise beside it."""
+    """A node with a term: inside where it is a sum or a function, otherwise beside it; 1/x^2 becomes 1/(x^2 + t)."""
     if added < 0:
         return np.int64(-1)
+    if table.kind[node] == POWER and space.exponents[table.code[node]] < 0:
+        whole = power(space, table, node, -space.denominator)
+        whole = sum_of(space, table, whole, added) if whole >= 0 else whole
+        whole = as_base(space, table, whole) if whole >= 0 else whole
+        return power(space, table, whole, -space.denominator) if whole >= 0 else np.int64(-1)
     if inside and table.kind[node] == CALL:
         argument = sum_of(space, table, table.child[table.start[node]], added)
         return call(space, table, table.code[node], argument) if argument >= 0 else np.int64(-1)
@@ -310,7 +321,7 @@ def _cross(space, table, f, g, rng):
     if way == 2:
         return _replace_up(space, table, part, length) if table.kind[node] <= PRODUCT else np.int64(-1)
     inside, above = _takes_term(table, node), _above(table, length)
-    if not inside and not _becomes_sum(table, node, above):
+    if not inside and not _becomes_sum(space, table, node, above):
         # The sum of the two as a factor.
         node, length, above = f, np.int64(0), np.int64(PRODUCT)
     added = term(space, table, part, below(rng, _coefficients(space)))

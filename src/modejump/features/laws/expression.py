@@ -108,7 +108,7 @@ class Feature(Expression):
         Examples
         --------
         >>> Feature.parse("m/sqrt(1 - v^2)")
-        Feature('m/sqrt(v^2 - 1)')
+        Feature('m/sqrt(1 - v^2)')
         >>> Feature.parse("cos(c1*t)*exp(-t)*`host star`")
         Feature('`host star`*exp(-t)*cos(c0*t)')
         """

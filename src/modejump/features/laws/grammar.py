@@ -131,7 +131,7 @@ def _log_tree(space, table, f, what):
         c = table.child[table.start[f] + i] if several else f
         if what != MONOMIAL:
             inside = monomial_of(table, c)
-            value += math.log(space.coefficients[coefficient_of(table, c)])
+            value += space.log_coefficients[coefficient_of(table, c)]
             if table.kind[inside] == ONE:
                 value += math.log(space.one)
             else:
@@ -140,14 +140,14 @@ def _log_tree(space, table, f, what):
         base, code = c, exponent_code(space, np.int64(space.denominator))
         if table.kind[c] == POWER:
             base, code = table.child[table.start[c]], table.code[c]
-        value += math.log(space.exponent_weight[code])
+        value += space.log_exponent_weight[code]
         if table.kind[base] == COVARIATE:
-            value += math.log(space.bases[0]) - math.log(space.n_columns)
+            value += space.log_bases[0] - math.log(space.n_columns)
         elif table.kind[base] == CALL:
-            value += math.log(space.bases[1]) - math.log(space.functions)
+            value += space.log_bases[1] - math.log(space.functions)
             value += _log_tree(space, table, table.child[table.start[base]], argument)
         else:
-            value += math.log(space.bases[2]) + _log_tree(space, table, base, factor)
+            value += space.log_bases[2] + _log_tree(space, table, base, factor)
     return value
 
 

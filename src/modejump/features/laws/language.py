@@ -21,7 +21,7 @@ from modejump.features.laws.enumeration import all_laws
 from modejump.features.laws.expression import KINDS, Feature, compose, evaluate
 from modejump.features.laws.nodes import CALL, COS, EXP, LOG, ONE, PLAIN, POWER, SIN, LawSpace
 from modejump.features.laws.powers import exponents_and_functions
-from modejump.features.laws.printing import to_latex, to_sympy
+from modejump.features.laws.printing import to_latex, to_sympy, to_text
 from modejump.features.laws.text import parse
 from modejump.features.laws.units import packed_units
 from modejump.features.nonlinear.space import Space
@@ -49,8 +49,9 @@ COEFFICIENTS = (0.4, 0.2, 0.4)
 EXPONENT_WEIGHTS = {1: 8.0, -1: 4.0, 2: 2.0, -2: 1.0, Fraction(1, 2): 1.0, Fraction(-1, 2): 1.0}
 OTHER_EXPONENT = 0.3
 ONE_SHARE, MORE_FACTORS, MORE_TERMS = 0.3, 0.4, 0.25
-# Exponents of covariates that an edit brings in; others come by an edit of the exponent.
+# Exponents of a covariate that an edit brings in as a factor or a term; others come by an edit of the exponent.
 INSERTED = (1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
+ADDED = (1, -1, 2)
 _TRAITS = {"exp": EXP, "log": LOG, "sin": SIN, "cos": COS}
 
 
@@ -107,11 +108,7 @@ class Laws(Language):
         """The compiled half."""
         limits, exponents = self.limits, self.exponents
         denominator = math.lcm(*(e.denominator for e in exponents))
-        weight = np.array([EXPONENT_WEIGHTS.get(e, OTHER_EXPONENT) for e in exponents])
         x = Feature.covariate("x")
-        sums = limits.width > 1 and limits.depth > 0
-        bases = np.array(BASES) * [1, bool(self.functions) and limits.depth > 0, sums]
-        coefficients = np.array(COEFFICIENTS) * [1, 1, self.fits_constants]
         order = sorted(self.names)
         return LawSpace(
             **self._operator_weights(),
@@ -129,16 +126,27 @@ class Laws(Language):
             denominator=denominator,
             exponent_cost=np.array([Feature.power(x, e).complexity - 1 for e in exponents]),
             inserted=np.array([j for j, e in enumerate(exponents) if e in INSERTED]),
+            added=np.array([j for j, e in enumerate(exponents) if e in ADDED]),
             units=self._units[0],
             target_unit=self._units[1],
             strict=int(self._strict),
-            bases=bases / bases.sum(),
-            exponent_weight=weight / weight.sum(),
-            coefficients=coefficients / coefficients.sum(),
+            **self._grammar(),
             one=ONE_SHARE,
             more_factors=MORE_FACTORS if limits.width > 1 else 0.0,
             more_terms=MORE_TERMS if limits.width > 1 else 0.0,
         )
+
+    def _grammar(self) -> dict[str, np.ndarray]:
+        """Probabilities of what a factor is of, of exponents and of coefficients, and their logs."""
+        deep, wide = self.limits.depth > 0, self.limits.width > 1
+        weights = {
+            "bases": np.array(BASES) * [1, bool(self.functions) and deep, deep and wide],
+            "exponent_weight": np.array([EXPONENT_WEIGHTS.get(e, OTHER_EXPONENT) for e in self.exponents]),
+            "coefficients": np.array(COEFFICIENTS) * [1, 1, self.fits_constants],
+        }
+        shares = {name: weight / weight.sum() for name, weight in weights.items()}
+        with np.errstate(divide="ignore"):
+            return shares | {f"log_{name}": np.log(share) for name, share in shares.items()}
 
     def _operator_weights(self) -> dict[str, np.ndarray]:
         """Cumulative weights of the operators, and those of the edits among themselves."""
@@ -257,6 +265,10 @@ class Laws(Language):
         """The language of a dictionary; of its transforms those that are known here."""
         some = [known[name] for name in stored["transforms"] if name in known]
         return cls(stored["names"], some, Space(**stored["limits"]))
+
+    def text(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
+        """A feature as plain text, with the values of its constants."""
+        return to_text(feature, constants.get(feature), digits)  # type: ignore[arg-type]
 
     def latex(self, feature: Expression, constants: Mapping[Expression, np.ndarray], digits: int) -> str:
         """A feature as LaTeX."""

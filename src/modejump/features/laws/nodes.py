@@ -43,7 +43,8 @@ class LawSpace(NamedTuple):
     exponents: np.ndarray  # int64 (exponents,): sorted, as multiples of 1 / denominator; 1 is among them
     denominator: int
     exponent_cost: np.ndarray  # int64 (exponents,): what each adds to the complexity of its base
-    inserted: np.ndarray  # int64: exponents of covariates that an edit brings in, by their place
+    inserted: np.ndarray  # int64: exponents of a covariate that an edit brings in as a factor, by their place
+    added: np.ndarray  # int64: the same for terms
     units: np.ndarray  # int64 (columns,): packed so that the unit of a product is the sum; all 0 without units
     target_unit: int
     strict: int  # 1: a feature without constants has the unit of the response
@@ -51,6 +52,9 @@ class LawSpace(NamedTuple):
     bases: np.ndarray  # float64 (3,): probability that a factor is of a covariate, a function, a sum
     exponent_weight: np.ndarray  # float64 (exponents,): probability of each exponent
     coefficients: np.ndarray  # float64 (3,): probability of each coefficient
+    log_bases: np.ndarray  # float64 (3,): the logs of these
+    log_exponent_weight: np.ndarray  # float64 (exponents,)
+    log_coefficients: np.ndarray  # float64 (3,)
     one: float  # probability that a term is the number 1
     more_factors: float  # probability of one more factor, and of one more term
     more_terms: float

@@ -51,7 +51,8 @@ def exponents_and_functions(transforms: Iterable[str]) -> tuple[tuple[Fraction, 
     >>> [str(e) for e in exponents], functions
     (['1/2', '1', '3/2', '2', '3', '4'], ('exp', 'log'))
     """
-    exponents, functions = set(_WHOLE), {}
+    exponents = set(_WHOLE)
+    functions: dict[str, None] = {}
     reciprocal = False
     for name in transforms:
         if name not in POWERS:

@@ -114,6 +114,8 @@ def _product(factors: Sequence[tuple[Feature, Fraction]], first: int, naming: Na
     inside: dict[int, tuple[list[tuple[str, bool]], list[tuple[str, bool]]]] = {root: ([], []) for root in under_root}
     for base, exponent in factors:
         written, is_sum = _node(base, first, naming), base.kind == "sum"
+        if starts_with_one(base, exponent):
+            written = "1" + "".join(_turned(term.text) for term in base.children[:-1])
         first += base.constants
         root = exponent.denominator if exponent.denominator in under_root else 1
         size = abs(exponent) * root
@@ -125,6 +127,17 @@ def _product(factors: Sequence[tuple[Feature, Fraction]], first: int, naming: Na
         text = f"{_ROOTS[root][0]}({_quotient(over, under) if over else _joined(under)})"
         sides[not over].append((text, False))
     return _quotient(*sides)
+
+
+def starts_with_one(base: Feature, exponent: Fraction) -> bool:
+    """Whether a base is written as 1 - x, and not as x - 1: where its sign does not matter."""
+    signless = exponent.denominator > 1 or exponent.numerator % 2 == 0
+    last = base.children[-1] if base.kind == "sum" else base
+    return signless and base.constants == 0 and last.kind == "minus" and last.children[0].kind == "one"
+
+
+def _turned(term: str) -> str:
+    return f" + {term[1:]}" if term.startswith("-") else f" - {term}"
 
 
 def roots_of(factors: Sequence[tuple[Feature, Fraction]]) -> list[int]:
@@ -211,6 +224,8 @@ def _latex_product(node: Feature, first: int, constant: Naming) -> str:
     inside: dict[int, tuple[list[str], list[str]]] = {root: ([], []) for root in under_root}
     for base, exponent in factors:
         written = _latex(base, first, constant)
+        if starts_with_one(base, exponent):
+            written = "1" + "".join(_turned(_latex(term, first, constant)) for term in base.children[:-1])
         first += base.constants
         root = exponent.denominator if exponent.denominator in under_root else 1
         size = abs(exponent) * root

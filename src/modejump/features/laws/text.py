@@ -35,7 +35,7 @@ class Node:
     Attributes
     ----------
     kind : str
-        "number", "column", "constant", "call", or the operator: "+", "-" (of two), "negative", "*", "/", "^".
+        "number", "pi", "column", "constant", "call", or the operator: "+", "-" (of two), "negative", "*", "/", "^".
     value : str
         The number, the name of the column or constant, or the function; empty for operators.
     start : int
@@ -44,7 +44,7 @@ class Node:
         What it is made of.
     """
 
-    kind: Literal["number", "column", "constant", "call", "+", "-", "negative", "*", "/", "^"]
+    kind: Literal["number", "pi", "column", "constant", "call", "+", "-", "negative", "*", "/", "^"]
     value: str
     start: int
     children: tuple[Node, ...] = ()
@@ -204,6 +204,8 @@ class _Parser:
         if token.kind == "name" and CONSTANT.fullmatch(token.value):
             if self.constants or (self.constants is None and (self.names is None or not known)):
                 return Node("constant", token.value, token.start)
+        if not known and token.value == "pi" and token.kind == "name":
+            return Node("pi", token.value, token.start)
         if not known:
             close = difflib.get_close_matches(token.value, sorted(self.names or ()), n=1)
             advice = f"perhaps you mean {close[0]!r}" if close else "use the names of the columns"
@@ -254,7 +256,7 @@ def exact(node: Node) -> Fraction | None:
     if node.kind == "number":
         return Fraction(node.value)
     parts = [exact(child) for child in node.children]
-    if node.kind in ("column", "constant", "call") or any(part is None for part in parts):
+    if node.kind in ("pi", "column", "constant", "call") or any(part is None for part in parts):
         return None
     values: list[Any] = parts
     if node.kind == "negative":
@@ -309,10 +311,10 @@ class _Reader:
             self.constants.add(piece.value)
             return FREE, Feature.one()
         number = exact(piece)
-        if number is not None:
-            if abs(number) != 1:
+        if number is not None or kind == "pi":
+            if number is None or abs(number) != 1:
                 advice = "write a constant such as c0, which is fitted, or use modejump.fit_law"
-                self.refuse(piece, f"the number {number} has no place in a feature: {advice}")
+                self.refuse(piece, f"the number {number or 'pi'} has no place in a feature: {advice}")
             return int(number), Feature.one()
         if kind == "call":
             return self.call(piece)

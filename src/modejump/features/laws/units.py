@@ -113,6 +113,6 @@ def _check_scales(given: Mapping[str, tuple[Mapping[str, int], float]], dimensio
                     f"the unit of the column {name!r} has no dimension, but is not 1; convert it, as degrees to radian."
                 )
             raise InputError(
-                f"the unit of the column {name!r} does not fit those before it, as cm does not fit m; convert the column "
-                "so that equal dimensions have equal units."
+                f"the unit of the column {name!r} does not fit those before it, as cm does not fit m; convert the "
+                "column so that equal dimensions have equal units."
             )

@@ -173,8 +173,8 @@ class Space:
         """The space by these rules, with all limits; InputError where it asks for others."""
         if self.rules not in (None, rules):
             raise InputError(f"the space has rules={self.rules!r}, which are not those of this search: {rules!r}.")
-        given = {name: getattr(self, name) for name in LIMITS[rules]}
-        limits = {name: LIMITS[rules][name] if value is None else value for name, value in given.items()}
+        given: dict[str, Any] = {name: getattr(self, name) for name in LIMITS[rules]}
+        limits: dict[str, Any] = {name: LIMITS[rules][name] if v is None else v for name, v in given.items()}
         return replace(self, rules=rules, **limits)
 
     def operator_weights(self, any_transform: bool) -> dict[str, float]:

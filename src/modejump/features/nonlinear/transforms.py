@@ -100,9 +100,9 @@ class Transforms(Mapping[str, Transform]):
     ``cos``, ``sin_deg``, ``cos_deg`` (of degrees), ``tanh``, ``atan``, ``erf``, ``gauss``, ``exp_abs``; the slow
     ``log1p_abs``, ``arcsinh``, ``troot``, ``sroot``; the powers ``to23``, ``to25``, ``to3``, ``to35``; the rectifiers
     ``relu``, ``nrelu``, ``gelu``, ``ngelu`` and the steps ``hs``, ``nhs``; and the fractional polynomials ``p0``,
-    ``p2``, ``p3``, ``p05``, ``pm05``, ``pm1``, ``pm2`` with their products with the logarithm ``p0p0``, ``p0p05``, ``p0p1``,
-    ``p0p2``, ``p0p3``, ``p0pm05``, ``p0pm1``, ``p0pm2``. The ``formula`` of each says what it is. Roots are of absolute
-    values, but for the fractional polynomials.
+    ``p2``, ``p3``, ``p05``, ``pm05``, ``pm1``, ``pm2`` with their products with the logarithm ``p0p0``, ``p0p05``,
+    ``p0p1``, ``p0p2``, ``p0p3``, ``p0pm05``, ``p0pm1``, ``p0pm2``. The ``formula`` of each says what it is. Roots are
+    of absolute values, but for the fractional polynomials.
 
     Examples
     --------

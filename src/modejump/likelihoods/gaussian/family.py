@@ -21,8 +21,8 @@ class Gaussian(Family):
     name = "gaussian"
     links = (IDENTITY,)
     conjugate = True
-    # Degrees of freedom of the errors.
-    dof: float | None = math.inf
+    # Errors of new observations: degrees of freedom, and scale relative to that of the residuals.
+    tail: tuple[float, float] = (math.inf, 1.0)
 
     def words(self) -> str:
         """Nothing."""

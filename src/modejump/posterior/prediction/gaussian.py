@@ -6,8 +6,8 @@ scale ``SS/nu (1 + h0 + s h)``, where ``SS = RSS(base) (1 - s R^2)``, b is the l
 standardised columns z, h the leverage of z, and h0 the row's leverage in the base. Where the prior of the
 coefficients is flat (g infinite: Jeffreys, BIC, AIC) ``nu = n - base - k``: the classical prediction
 interval, given the model. With known variance it is normal. Student-t errors have their own degrees of freedom in
-place of these, where they are fewer: the scale is known better than single errors are. The predictive distribution is the mixture of
-these over g given the model, and over the models.
+place of these, where they are fewer, and their own scale: it is known better than single errors are. The predictive
+distribution is the mixture of these over g given the model, and over the models.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from modejump.likelihoods.gaussian.family import Gaussian
 from modejump.likelihoods.gaussian.marginal import floored
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior.fits import Fit, KeptModels, fit_model
@@ -88,10 +89,11 @@ class Predictor(PredictiveDistribution):
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
+        assert isinstance(problem.family, Gaussian)
         rules = [_nodes(problem, len(c), float(r)) for c, r in zip(self.columns, models.resid, strict=True)]
         self.nodes = GNodes.of([rule[:2] for rule in rules])
         # Errors with heavy tails have them whatever is known of their scale.
-        free, tails = np.array([rule[3] for rule in rules]), float(problem.family.dof or np.inf)
+        free, (tails, scale) = np.array([rule[3] for rule in rules]), problem.family.tail
         self.df, table = np.unique(np.minimum(free, tails), return_inverse=True)
         self._table = self.nodes.repeat(table).astype(np.int64)
         # Weight and squared scale of each component.
@@ -105,7 +107,9 @@ class Predictor(PredictiveDistribution):
         self._variance, self._shrunk_variance = self.nodes.mean(variance), self.nodes.mean(shrunk)
         # Length of the response outside the base: brings standardised fits to the response's scale.
         self._unit = float(np.sqrt(problem.base_rss))
-        self._spread = float(_variance(np.array(tails)))
+        # Squared scale and variance of a new observation's error, in units of the residuals' squared scale.
+        self._error = scale * scale
+        self._spread = self._error * float(_variance(np.array(tails)))
 
     def _fits(self) -> Iterator[Fit]:
         for columns in self.columns:
@@ -148,7 +152,7 @@ class Predictor(PredictiveDistribution):
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             for some in row_slices(len(fitted), len(shrink)):
                 loc = shrink * self.nodes.repeat(fitted[some])
-                part = 1.0 + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
+                part = self._error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
                 at = np.sqrt(self.scale2 * part)
                 mixture_quantiles(loc, at, self.weight[None], self._table, grid, unit, probability, out[rows][some])
         return (new.base @ self.problem.base_coef)[:, None] + out

@@ -18,7 +18,7 @@ import numpy as np
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.likelihoods import resolve_family
-from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise
+from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise, estimate_tail
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.context import Context
@@ -45,7 +45,7 @@ GAIN = 0.01
 
 
 class _Candidate(NamedTuple):
-    """A model with its errors, and its log posterior by Schwarz's approximation, up to a constant."""
+    """A model with its errors, and its log posterior, about and up to a constant."""
 
     model: Model
     noise: Noise
@@ -69,31 +69,35 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
     kept = context.checkpoint.reader.under("noise")
     if "dof" in kept:
         dof, spent = kept.number("dof"), kept.number("seconds")
-        weight = kept.array("weight", np.float64, (len(problem.y),), (0.0, np.inf))
+        tail = kept.array("tail", np.float64, (2,))
+        weight = kept.array("weight", np.float64, (None,), (0.0, np.inf))
+        kept.need(math.isinf(dof) or len(weight) == len(problem.y), "weight")
     else:
         with context.compiling():
             compile_search(problem)
         begun = time.perf_counter()
-        noise = _found(problem, plan, context)
-        dof, weight, spent = noise.dof, noise.weight, time.perf_counter() - begun
-    context.checkpoint.also = under(
-        "noise", {"dof": np.array(dof), "weight": weight, "seconds": np.array(spent, np.float64)}
-    )
+        noise, own = _found(problem, plan, context)
+        dof, weight, tail = noise.dof, noise.weight, np.array(own)
+        spent = time.perf_counter() - begun
+    state = {"dof": np.array(dof), "weight": weight, "tail": tail, "seconds": np.array(spent, np.float64)}
+    context.checkpoint.also = under("noise", state)
     if plan.budget is not None and plan.budget.seconds is not None:
         left = max(plan.budget.seconds - spent, 0.5 * plan.budget.seconds)
         plan = dataclasses.replace(plan, budget=dataclasses.replace(plan.budget, seconds=left))
-    return _frozen(problem, dof, weight), plan
+    return _frozen(problem, dof, weight, (float(tail[0]), float(tail[1]))), plan
 
 
-def _frozen(problem: FeatureProblem, dof: float, weight: np.ndarray) -> FeatureProblem:
+def _frozen(
+    problem: FeatureProblem, dof: float, weight: np.ndarray, tail: tuple[float, float] | None = None
+) -> FeatureProblem:
     """The problem given the errors: a Gaussian one where their tails are light."""
     if math.isinf(dof):
-        return problem.with_noise(resolve_family("gaussian"), None)
-    return problem.with_noise(Student(dof), weight)
+        return dataclasses.replace(problem, family=resolve_family("gaussian"))
+    return problem.with_noise(Student(dof, tail=tail), weight)
 
 
-def _found(problem: FeatureProblem, plan: Plan, context: Context) -> Noise:
-    """Errors by rounds of a search and of a better judgement of what it found."""
+def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise, tuple[float, float]]:
+    """Errors, and those of new observations, by rounds of a search and of a better judgement of what it found."""
     rows = None
     if len(problem.y) > ROWS:
         rows = np.sort(np.random.default_rng(SEED).choice(len(problem.y), ROWS, replace=False))
@@ -112,14 +116,18 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> Noise:
             break
         current = _frozen(sample, best.noise.dof, best.noise.weight)
     assert best is not None
-    if rows is None:
-        return best.noise
-    return _Judge(problem, best.model).noise(best.model, _near(best.noise.dof, degrees))
+    noise = best.noise
+    if math.isinf(noise.dof):
+        return noise, (noise.dof, 1.0)
+    judge = _Judge(problem, best.model)
+    if rows is not None:
+        noise = judge.noise(best.model, _near(noise.dof, degrees))
+    if problem.family.dof is not None:
+        return noise, (noise.dof, 1.0)
+    return noise, estimate_tail(noise, judge.case, judge.floor)
 
 
-def quick_search(
-    problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence
-) -> Collected:
+def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence) -> Collected:
     """Good models of a problem, with their log posterior, by a short search.
 
     Parameters
@@ -187,12 +195,20 @@ class _Judge:
         return estimate_noise(np.hstack([*self.base, *columns]), self.problem.y, self.case, degrees, self.floor)
 
     def candidate(self, model: Model, degrees: tuple[float, ...], estimated: bool) -> _Candidate:
-        """A model with its errors and its log posterior; an estimate of the degrees of freedom counts as parameter."""
-        noise, features = self.noise(model, degrees), sorted(model)
-        parameters = len(features) + int(estimated and math.isfinite(noise.dof))
+        """A model with its errors and its log posterior.
+
+        A column costs half the logarithm of the g that its model asks for, which is at least that of unit information:
+        small terms beside a law have to earn their place.
+        """
+        noise, features, n = self.noise(model, degrees), sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
-        value = noise.log_likelihood - 0.5 * parameters * math.log(self.problem.n) + prior
-        return _Candidate(model, noise, value)
+        cost = 0.5 * math.log(n) if estimated and math.isfinite(noise.dof) else 0.0
+        if features:
+            weight = self.case * noise.weight
+            left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
+            total = float(weight @ (self.problem.y - weight @ self.problem.y / weight.sum()) ** 2)
+            cost += 0.5 * k * math.log(max(n, n * (total / left - 1.0) / k))
+        return _Candidate(model, noise, noise.log_likelihood - cost + prior)
 
 
 def _judged(problem: FeatureProblem, collected: Collected, degrees: tuple[float, ...]) -> _Candidate:

@@ -19,6 +19,7 @@ import numpy as np
 from modejump.core.compilation import generic, implements, kernel
 from modejump.features.laws.fitting.least_squares import identified, loss, minimise
 from modejump.features.laws.fitting.program import NOWHERE, run, translate
+from modejump.features.laws.fitting.signs import settle_signs
 from modejump.features.laws.fitting.starts import STARTS, find_starts
 
 # Rows on which starts are compared, rows of a sample, and steps: from each start, from the best, on all rows.
@@ -137,18 +138,19 @@ def _fit(program, pool, constants):
     # A search may end where a term vanishes: then it is another one's turn, which has to do better.
     best = np.inf
     for _ in range(STARTS):
-        i = np.argmin(losses)
-        if not losses[i] < np.inf:
+        at = np.argmin(losses)
+        if not losses[at] < np.inf:
             break
-        constants[:k] = starts[i]
+        constants[:k] = starts[at]
         value = advance(pool.likelihood, program, pool, constants, STEPS, False)
         if value < best:
             best = value
             if sampled:
                 advance(pool.likelihood, program, pool, constants, LAST_STEPS, True)
+            settle_signs(program, pool, constants)
             if _usable(program, pool, constants):
                 return True
-        losses[i] = np.inf
+        losses[at] = np.inf
     return False
 
 

@@ -25,6 +25,9 @@ PRECISION = 1e-10
 # ... where so small a share of the loss is left to gain, or after so many attempts to make it smaller.
 GAIN = 1e-19
 ATTEMPTS = 8
+# Constants run away where they change by more than one share while the loss falls by less than the other, twice in
+# turn: then the data hardly tell them, and steps end as well.
+FAR, FLAT = 1e-3, 1e-8
 FIRST_DAMPING = 1e-3
 
 
@@ -159,9 +162,9 @@ def minimise(program, pool, rows, constants, steps):
     h, factor = np.zeros((k + 1, k)), np.zeros((k, k))
     g, step, trial = np.zeros(k), np.zeros(k), np.zeros(k)
     best, slope = loss(program, pool, rows, constants, True)
-    damping = FIRST_DAMPING
+    damping, away = FIRST_DAMPING, 0
     for _ in range(steps):
-        if not best < np.inf:
+        if not best < np.inf or away == 2:
             break
         _normal_equations(program, rows, slope, h, g)
         done = True
@@ -177,6 +180,7 @@ def minimise(program, pool, rows, constants, steps):
                     change = max(change, abs(step[i]) / (abs(trial[i]) + 1e-300))
                 new, new_slope = loss(program, pool, rows, trial, True)
                 if new < best:
+                    away = away + 1 if change > FAR and new > (1.0 - FLAT) * best else 0
                     best, slope = new, new_slope
                     constants[:k] = trial
                     damping = max(0.1 * damping, 1e-15)

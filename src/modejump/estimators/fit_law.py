@@ -1,0 +1,262 @@
+"""A law of the user's own, fitted to data: constants with intervals, fit, and marginal likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from modejump.core.errors import InputError
+from modejump.data.coding import TableSpec, is_frame, learn_table, open_frame
+from modejump.data.tables import Table, read_rows
+from modejump.estimators.bgnlm import BGNLMRegressor
+from modejump.estimators.equations import plain_sum
+from modejump.features.laws.simple import simple_value
+from modejump.features.laws.text import Node, read
+from modejump.features.laws.written import Term, scales_of, terms_of, value_of, written
+from modejump.likelihoods import Family, resolve_family
+from modejump.posterior.law_fit import Data, Estimate, fit_constants, log_marginal_of_all
+from modejump.problem.problem import Problem
+
+LEVEL = 0.95
+DIGITS = 4
+
+
+class LawFit:
+    """A law fitted to data; made by :func:`modejump.fit_law`.
+
+    Attributes
+    ----------
+    text : str
+        The law with the fitted numbers; of families other than gaussian the linear predictor.
+    constants : DataFrame
+        One row for each constant: ``value``, ``lower`` and ``upper`` (95 %), and ``simple``, an integer, fraction or
+        multiple of pi that the data do not tell from it, or empty.
+    coefficients : DataFrame
+        ``value``, ``lower`` and ``upper`` of the intercept and of the coefficient of each term.
+    r2 : float
+        Share of the variance that the law explains, or of the deviance.
+    log_marginal_likelihood : float
+        log p(y|law) - log p(y|intercept), by the formula of :class:`modejump.BGNLMRegressor` with its default prior
+        of the coefficients, the constants at their estimates, less half of log n for each constant inside the terms
+        (Laplace's approximation). A constant that is the coefficient of a term is a coefficient there.
+    """
+
+    def __init__(self, law: Node, terms: Sequence[Term], table: Table, family: Family, estimate: Estimate) -> None:
+        self._law, self._terms, self._table, self._family = law, tuple(terms), table, family
+        self._columns = [term for term in terms if term.core is not None]
+        self._values = dict(zip(inner_constants(terms), estimate.constants.tolist(), strict=True))
+        mean = family.mean(estimate.coef[0] + self._design(table.design) @ estimate.coef[1:])
+        self._coef = estimate.coef
+        self.r2 = float(family.explained(table.response, mean, table.weights))
+        self.coefficients, self.constants = self._tables(estimate)
+        texts = [written(core, self._values, DIGITS) for core in self._cores()]
+        self.text = plain_sum(float(self._coef[0]), self._coef[1:], texts, DIGITS)
+        self.log_marginal_likelihood = self._log_marginal(BGNLMRegressor().coef_prior)
+
+    def _cores(self) -> list[Node]:
+        return [term.core for term in self._columns if term.core is not None]
+
+    def _design(self, rows: np.ndarray) -> np.ndarray:
+        assert isinstance(self._table.spec, TableSpec)
+        return term_columns(self._cores(), dict(zip(self._table.spec.variables, rows.T, strict=True)), self._values)
+
+    def _tables(self, estimate: Estimate) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Coefficients and constants with their intervals."""
+        value = np.append(estimate.coef, estimate.constants)
+        error = np.sqrt(np.diag(estimate.covariance))
+        if np.isfinite(estimate.freedom):
+            reach = error * stats.t.ppf(0.5 + 0.5 * LEVEL, estimate.freedom)
+        else:
+            reach = error * special.ndtri(0.5 + 0.5 * LEVEL)
+        all_rows = np.column_stack([value, value - reach, value + reach])
+        names = ["intercept", *map(written, self._cores())]
+        coefficients = pd.DataFrame(all_rows[: len(names)], names, ["value", "lower", "upper"])
+        rows = dict(zip(self._values, all_rows[len(names) :], strict=True))
+        for term in self._terms:
+            if term.constant is not None:
+                place = 0 if term.core is None else 1 + [item is term for item in self._columns].index(True)
+                rows[term.constant] = np.sort(all_rows[place] / term.factor)[[1, 0, 2]]
+        order = [name for name in constants_of(self._law) if name in rows]
+        table = np.array([rows[name] for name in order]).reshape(-1, 3)
+        constants = pd.DataFrame(table, order, ["value", "lower", "upper"])
+        constants["simple"] = [simple_value(*row) for row in table.tolist()]
+        return coefficients, constants
+
+    def _problem(self, coef_prior: Any) -> Problem:
+        table = self._table
+        columns = {name: [j] for j, name in enumerate(self.coefficients.index[1:])}
+        return Problem.build(
+            self._design(table.design), table.response, terms=columns, weights=table.weights, coef_prior=coef_prior,
+            family=self._family,
+        )  # fmt: skip
+
+    def _log_marginal(self, coef_prior: Any) -> float:
+        problem = self._problem(coef_prior)
+        return log_marginal_of_all(problem) - 0.5 * len(self._values) * float(np.log(problem.data.n))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Expected response of new rows.
+
+        Parameters
+        ----------
+        X : data frame or array
+            The columns of the fit.
+        """
+        spec = self._table.spec
+        assert isinstance(spec, TableSpec)
+        rows = spec.apply(_used(X, spec.names) if spec.named else X)
+        columns = self._design(rows)
+        bad = ~np.isfinite(columns).all(axis=1)
+        if bad.any():
+            raise InputError(
+                f"the law is not finite in row {int(np.argmax(bad))} of the new data (counting from 0); drop such "
+                "rows, or check their values."
+            )
+        return np.asarray(self._family.mean(self._coef[0] + columns @ self._coef[1:]))
+
+    def bayes_factor(self, model: Any, *, log: bool = False) -> float:
+        """How many times more probable the data are under this law than under the best model of a fitted search.
+
+        Both marginal likelihoods are under the model's prior of the coefficients, with half of log n taken off for
+        each constant inside the terms.
+
+        Parameters
+        ----------
+        model : fitted estimator
+            A :class:`modejump.BGNLMRegressor` or another estimator, fitted to the same data.
+        log : bool
+            Whether to return the natural logarithm.
+        """
+        theirs, ours = model.problem_, self._problem(model.problem_.coef_prior)
+        if theirs.family != ours.family:
+            raise InputError(f"the model has the family {theirs.family!r}, and the law {ours.family!r}; fit one again.")
+        if theirs.data.n != ours.data.n or not np.isclose(theirs.base_rss, ours.base_rss, rtol=1e-6):
+            raise InputError("the model was fitted to other data than the law; fit one of them again.")
+        best, laws = model.best_model(), getattr(model.posterior_.result, "laws", None)
+        counts = {} if laws is None else {feature.text: feature.constants for feature in laws.features}
+        penalty = 0.5 * sum(counts.get(name, 0) for name in best) * float(np.log(theirs.data.n))
+        difference = self._log_marginal(theirs.coef_prior) - (model.log_marginal_likelihood(best) - penalty)
+        with np.errstate(over="ignore"):
+            return float(difference if log else np.exp(difference))
+
+    def summary(self) -> str:
+        """The fit as text."""
+        response = self._family.text(self._table.target) if not self._family.conjugate else self._table.target
+        head = f"{response} = {self.text}"
+        fit = f"R2 {self.r2:.6g}, log marginal likelihood {self.log_marginal_likelihood:.2f} (against the intercept)"
+        parts = [head, fit]
+        if len(self.constants):
+            parts += ["", self.constants.to_string(float_format=lambda x: f"{x:.6g}")]
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", sample_weight: Any = None) -> LawFit:
+    """Fit a law that you have in mind.
+
+    The law is a sum of terms; each gets a coefficient, and there is an intercept. Names ``c``, ``c0``, ``c1``, ... that
+    are no columns are constants, fitted together with the coefficients by maximum likelihood: from many starting
+    places, frequencies by a scan. Numbers in the text stay as they are, but for those in front of a term, whose
+    coefficient is fitted. A constant may be used more than once, and as an exponent. Fractional and fitted powers are
+    of absolute values; ``pi`` is known.
+
+    Parameters
+    ----------
+    law : str
+        For instance ``"V*S/(S + c)"``.
+    X : data frame or array of shape (n, columns)
+        The columns, by name; those of an array are x1, x2, ...
+    y : array of shape (n,)
+        The response.
+    family : str or Family
+        Family of the response, with its first link.
+    sample_weight : array of shape (n,), optional
+        Case weights: a row of weight 2 counts as two rows.
+
+    Returns
+    -------
+    LawFit
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> S = rng.uniform(0.1, 10.0, 100)
+    >>> rate = 3.0 * S / (S + 2.0) + rng.normal(0.0, 0.01, 100)
+    >>> fit = fit_law("S/(S + c)", pd.DataFrame({"S": S}), rate)
+    >>> fit.constants.round(2)
+       value  lower  upper simple
+    c   2.02   1.98   2.05      2
+    """
+    family = resolve_family(family)
+    if family.custom:
+        raise InputError("a likelihood of your own says nothing about coefficients; give a family such as 'gaussian'.")
+    names = [str(name) for name in open_frame(X).columns] if is_frame(X) else None
+    if names is None:
+        names = learn_table(X)[0].variables
+    tree = read(law, names)
+    terms = terms_of(tree)
+    _check_terms(terms)
+    used = sorted({node.value for node in tree.walk() if node.kind == "column"}, key=names.index)
+    # Columns of an array have no names, so all of them stay.
+    spec, design = learn_table(_used(X, used) if is_frame(X) else X)
+    table = read_rows(spec, design, y, sample_weight, None, labels=family.response == "class")
+    if table.classes is None:
+        family.check(table.used)
+    weight = np.ones(len(design)) if table.weights is None else table.weights
+    columns = dict(zip(spec.variables, design.T, strict=True))
+    cores = [term.core for term in terms if term.core is not None]
+    inner = inner_constants(terms)
+
+    def evaluated(constants: np.ndarray, rows: Any) -> np.ndarray:
+        some = {name: column[rows] for name, column in columns.items()}
+        return term_columns(cores, some, dict(zip(inner, constants.tolist(), strict=True)))
+
+    scales = scales_of(tree, columns, dict.fromkeys(constants_of(tree), 1.0))
+    estimate = fit_constants(evaluated, {name: scales[name] for name in inner}, Data(table.response, weight, family))
+    return LawFit(tree, terms, table, family, estimate)
+
+
+def term_columns(
+    cores: Sequence[Node], columns: Mapping[str, np.ndarray], constants: Mapping[str, float]
+) -> np.ndarray:
+    """Columns of the terms of a law, not finite where they are not defined."""
+    rows = len(next(iter(columns.values())))
+    with np.errstate(all="ignore"):
+        return np.column_stack([np.broadcast_to(value_of(core, columns, constants), rows) for core in cores])
+
+
+def inner_constants(terms: Sequence[Term]) -> list[str]:
+    """Constants inside the terms, in order of appearance."""
+    cores = [term.core for term in terms if term.core is not None]
+    return list(dict.fromkeys(node.value for core in cores for node in core.walk() if node.kind == "constant"))
+
+
+def constants_of(law: Node) -> list[str]:
+    """All constants of a law, in order of appearance."""
+    return list(dict.fromkeys(node.value for node in law.walk() if node.kind == "constant"))
+
+
+def _check_terms(terms: Sequence[Term]) -> None:
+    texts = [written(term.core) for term in terms if term.core is not None]
+    if not texts:
+        raise InputError("the law has no column, so there is nothing to fit; name at least one.")
+    for text in texts:
+        if texts.count(text) > 1:
+            raise InputError(f"the law has the term {text!r} twice, with one coefficient; leave one out.")
+    if sum(term.core is None and term.constant is not None for term in terms) > 1:
+        raise InputError("the law has two constants that are added, which cannot be told apart; leave one out.")
+
+
+def _used(X: Any, names: Sequence[str]) -> Any:
+    """The named columns of a frame; anything else as it is."""
+    if not is_frame(X):
+        return X
+    frame = open_frame(X)
+    known = {str(name): name for name in frame.columns}
+    return frame.select([known[name] for name in names if name in known]).to_native()

@@ -1,0 +1,137 @@
+"""Laws with fitted constants: every move leaves an enumerated posterior as it is, and runs find it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from feature_experiments import MIXTURE, Experiment
+from language_checks import check_draws
+from mortal import die_often
+from running import gmjmcmc, rgmjmcmc
+from test_moves_between import CAUGHT, LEVEL, REPLICATIONS, SETTINGS, check, code_of
+
+from modejump.features.laws.language import Laws
+from modejump.features.laws.nodes import LawSpace
+from modejump.features.nonlinear.space import Space
+from modejump.features.nonlinear.transforms import transforms
+from modejump.kernels.populations.moves import POPULATION_MOVES
+from modejump.posterior import Posterior, load_run, save_run
+from modejump.priors.complexity import ComplexityPrior
+from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.samplers.budget import Budget
+from modejump.samplers.chains.reversible_chain import ReversibleChain
+from modejump.samplers.result import Result
+
+LIBRARY = ("a", "b", "1/a", "exp(-b)", "exp(c0*a)")
+LIMITS = Space(depth=2, width=2, complexity=4, size=2, population=8, constants=1)
+
+
+def law_data(binomial: bool, rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose law has a constant that no other feature can quite stand in for."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.5, 3.0, (rows, 2))
+    signal = 1.0 / (x[:, 0] - 0.45) if binomial else np.exp(3.0 * x[:, 0])
+    signal = (signal - signal.mean()) / signal.std()
+    chance = 1.0 / (1.0 + np.exp(-4.0 * signal))
+    return x, (rng.random(rows) < chance).astype(float) if binomial else signal + 0.8 * rng.normal(size=rows)
+
+
+def problem_of(language: type[Laws] = Laws, binomial: bool = False, a: float = 0.5) -> FeatureProblem:
+    x, y = law_data(binomial)
+    spoken = language(["a", "b"], [transforms[name] for name in ("inv", "exp")], LIMITS)
+    family = "binomial" if binomial else "gaussian"
+    return problem_over(x, y, spoken, model_prior=ComplexityPrior(a), family=family)
+
+
+@cache
+def experiment(case: str = "gaussian") -> Experiment:
+    return Experiment(problem_of(binomial=case == "binomial"), LIBRARY)
+
+
+def test_laws_with_constants_have_a_share() -> None:
+    exact = experiment().exact
+    inclusion = exact.inclusion()
+    fitted = [f for f in exact.features if f.constants]
+    assert len(exact.features) > 100 and len(fitted) > 20
+    assert sum(inclusion[f] for f in fitted) > 0.2
+
+
+def test_draws_have_their_probabilities() -> None:
+    check_draws(experiment().chain(1, SETTINGS), 400_000, LEVEL)
+
+
+@pytest.mark.parametrize("move", [*POPULATION_MOVES, "mixture"])
+def test_move_leaves_the_posterior(move: str) -> None:
+    kind = MIXTURE if move == "mixture" else code_of(move)
+    ends = experiment().ends(kind, SETTINGS, turns=3, replications=REPLICATIONS, seed=100 + kind)
+    assert ends.moved > 0.002
+    assert check(experiment(), ends) > LEVEL
+
+
+def test_a_mixture_of_moves_leaves_the_posterior_of_classes() -> None:
+    ends = experiment("binomial").ends(MIXTURE, SETTINGS, turns=3, replications=REPLICATIONS // 4, seed=9)
+    # Iterative fits end a little apart.
+    assert np.abs(ends.values - experiment("binomial").exact.log_posterior[ends.ends]).max() < 1e-6
+    assert experiment("binomial").p_value(ends) > LEVEL
+
+
+class WrongCoefficients(Laws):
+    """Fitted constants are drawn more often than is said."""
+
+    def space(self) -> LawSpace:
+        space = super().space()
+        return space._replace(log_coefficients=space.log_coefficients - np.array([0.0, 0.0, 1.5]))
+
+
+def test_a_wrong_probability_is_caught() -> None:
+    wrong = Experiment(problem_of(WrongCoefficients), LIBRARY)
+    # No table of edits: it would hide most of the error.
+    settings = dataclasses.replace(SETTINGS, population_steps=30, rate=8.0, edits=0.0)
+    ends = wrong.ends(code_of("none"), settings, turns=4, replications=REPLICATIONS, seed=5)
+    assert check(wrong, ends) < CAUGHT
+
+
+def test_a_forgotten_constant_is_caught() -> None:
+    def forget(chain: ReversibleChain) -> None:
+        chain.replace(population=chain.arrays.population._replace(per_constant=0.0))
+
+    ends = experiment().ends(MIXTURE, SETTINGS, turns=3, replications=REPLICATIONS, seed=6, prepare=forget)
+    assert experiment().p_value(ends) < CAUGHT
+
+
+def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
+    problem = problem_of()
+    everything = Experiment(problem, ()).exact
+    exact = {f.text: p for f, p in everything.inclusion(laws=True).items()}
+    search = Posterior(problem, gmjmcmc(problem, chains=4, budget=Budget(steps=60_000), seed=2))
+    sampled = Posterior(problem, rgmjmcmc(problem, chains=4, budget=Budget(warmup=2_000, steps=1_000_000), seed=3))
+    table = search.models(limit=None)
+    found = {frozenset(texts): value for texts, value in zip(table["features"], table["log_posterior"], strict=True)}
+    best = [frozenset(everything.features[i].text for i in model) for model in everything.models[:200]]
+    assert set(best[:3]) <= found.keys()
+    for model, value in zip(best, everything.log_posterior, strict=False):
+        assert found.get(model, value) == pytest.approx(value, abs=1e-8)
+    assert sampled.diagnostics is not None
+    for name, frequency, mcse in zip(
+        sampled.problem.names, sampled.diagnostics.frequency, sampled.diagnostics.mcse, strict=True
+    ):
+        assert abs(frequency - exact[name]) < 5 * mcse + 1e-3
+    save_run(sampled, tmp_path / "run")
+    loaded, _ = load_run(tmp_path / "run")
+    assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
+    assert loaded.laws.language.to_dict() == problem.language.to_dict()
+    assert (loaded.result.renormalised == sampled.result.renormalised).all()
+
+
+@pytest.mark.parametrize(("run", "steps"), [(gmjmcmc, 4_000), (rgmjmcmc, 20_000)])
+def test_a_run_that_dies_often_ends_as_one_that_lives(run: Callable[..., Result], steps: int, tmp_path: Path) -> None:
+    work = partial(run, problem_of(), chains=2, budget=Budget(steps=steps), seed=4)
+    whole = work()
+    resumed, deaths = die_often(work, tmp_path)
+    assert deaths
+    assert (resumed.renormalised == whole.renormalised).all() and resumed.steps == whole.steps
