@@ -7,8 +7,9 @@ comes for a while the best one joins the model, and the next place has its turn.
 anything better, and another begins from nothing.
 
 The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
-to them. So at first complexity costs more than the prior says, how much is drawn for each search; where nothing is
-better under that cost, the search continues without it.
+to them. So most searches begin narrow: complexity costs more than the prior says, features are shallow and have few
+constants, models have few terms, by limits that are drawn for each search. Where nothing is better within them, each
+place has one more turn without them.
 
 Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`. The last place of
 its population is for the feature that is tried.
@@ -42,16 +43,18 @@ MADE = 0.22
 # One more edit in a row.
 ONE_MORE = 0.35
 # Parents that are compared, and the share of them that are members of the model or covariates.
-TOURNAMENT = 3
+TOURNAMENT = 5
 MEMBER = 0.1
 LEAF = 0.05
 # Features tried at the beginning of a search, and drawn at random for each place.
-CENSUS = 2000
+CENSUS = 800
 FIRST_DRAWS = 50
-# The cost of complexity at first, per unit and observation: from and to, evenly on a log scale, in all searches but for
-# a share without any.
-LEAST_COST, MOST_COST = 3e-3, 0.3
-NO_COST = 0.35
+# Most searches begin narrow: with few terms, with shallow features of few constants, and with a cost of complexity, per
+# unit and observation, that is drawn evenly on a log scale.
+NARROW = 0.75
+LEAST_COST, MOST_COST = 5e-3, 0.15
+# A search goes on without these where its model is less than this below the best one met, for each observation.
+PROMISING = 0.5
 # Children and parts of features that a generation may make besides them.
 SPARE = 8192
 # Two features have one column where their fits differ by less than this share.
@@ -72,14 +75,14 @@ class Evolution(NamedTuple):
     member: np.ndarray  # uint8 (S,): the model
     run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
-    # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns: left, where that is bounded; cost: of
-    # a unit of complexity; started: whether there is a search; begun: whether its place has begun; best:
-    # log posterior of the model; top: of the model with the best feature at this place, less its cost; known: keys in
-    # ``seen``
+    # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
+    # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; cost: of a unit
+    # of complexity; started: whether there is a search; begun: whether its place has begun; best: log posterior of the
+    # model; top: of the model with the best feature at this place, less its cost; met: the highest that this search
+    # met; known: keys in ``seen``
     scalars: np.ndarray
     tries: int  # features tried in a generation
     patience: int  # generations without anything better before a place gives way
-    tune: np.ndarray
 
 
 def new_evolution(places: int, complexity: int, width: int, tries: int, patience: int) -> Evolution:
@@ -93,12 +96,11 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         member=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, cost=0.0, started=0, begun=0,
-            best=NEG_INF, top=NEG_INF, known=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, cost=0.0,
+            started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
-        tune=np.array([0.08, 0.22, 0.35, 0.03, 0.4, 0.1, 2000.0, 3.0, 0.8, 0.7, 6.0]),
     )  # fmt: skip
 
 
@@ -175,6 +177,7 @@ def _try(fc, f):
     value, e = neighbour(fc.data, ch.state, ch.work, ch.store, ch.flips, np.int64(1))
     if value == NEG_INF:
         return
+    evo.met = max(evo.met, value)
     _note(evo, table.complexity[f], f, value, value - fc.data.prior.log_weight[last])
     evo.top = max(evo.top, value - evo.cost * table.complexity[f])
     if e >= 0 and value > fc.archive.bar:
@@ -201,7 +204,7 @@ def _parent(fc):
         met += 1
         if values[c, i] - evo.cost * c > top:
             best, top = features[c, i], values[c, i] - evo.cost * c
-        if met == np.int64(evo.tune[7]):
+        if met == TOURNAMENT:
             break
     return best if best >= 0 else covariate(fc.space, fc.table, below(rng, fc.space.n_columns))
 
@@ -211,9 +214,9 @@ def _proposal(fc):
     """A feature to try, -1 where it is void."""
     space, table, rng = fc.space, fc.table, fc.chain.rng
     u = uniform(rng)
-    if u < fc.evolution.tune[0]:
+    if u < DRAWN:
         return draw_feature(space, table, rng)
-    if u < fc.evolution.tune[0] + fc.evolution.tune[1]:
+    if u < DRAWN + MADE:
         count = np.int64(max(2, min(space.max_width, 4)))
         for i in range(count):
             parent = _parent(fc)
@@ -229,7 +232,7 @@ def _proposal(fc):
             if g < 0:
                 g = draw_edit(space, table, f, rng)
         f = g
-        more = uniform(rng) < fc.evolution.tune[2]
+        more = uniform(rng) < ONE_MORE
     return f
 
 
@@ -254,7 +257,7 @@ def _census(fc):
             _try(fc, f)
             queue[count] = f
             count += 1
-    done, until = 0, evo.tried + np.int64(evo.tune[6])
+    done, until = 0, evo.tried + CENSUS
     at = np.zeros(3, np.int64)
     while done < count and evo.tried < until and table.count - first < SPARE // 2:
         at[0] = at[1] = at[2] = 0
@@ -323,17 +326,16 @@ def _begin_search(fc):
     evo.cost = 0.0
     evo.depth, evo.constants = fc.space.max_depth, 1 << 30
     evo.most = len(evo.member) - 1
-    if uniform(rng) < evo.tune[9]:
+    if uniform(rng) < NARROW:
         evo.most = min(evo.most, 1 + below(rng, 2))
-    if uniform(rng) < evo.tune[8]:
+    if uniform(rng) < NARROW:
         evo.depth = min(evo.depth, 1 + below(rng, fc.space.max_depth))
         evo.constants = 1 + below(rng, 3)
-    if uniform(rng) >= evo.tune[5]:
-        evo.cost = fc.data.n * evo.tune[3] * (evo.tune[4] / evo.tune[3]) ** uniform(rng)
+        evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
     evo.started = 1
     evo.idle = 0
     evo.turns = -1
-    evo.best = NEG_INF
+    evo.best = evo.met = NEG_INF
     evo.place = len(evo.member) - 1
     _begin_place(fc)
     _put_rest(fc)
@@ -413,13 +415,14 @@ def _turn(fc):
     evo.turns -= 1
     if evo.turns != 0 and _next_place(fc):
         return
-    if evo.turns < 0:
+    if evo.turns < 0 and evo.best > fc.archive.best - PROMISING * fc.data.n:
         evo.cost = 0.0
         evo.depth, evo.constants = fc.space.max_depth, 1 << 30
         evo.idle = 0
+        evo.most = len(evo.member) - 1
         evo.turns = 1 + np.sum(evo.member)
     else:
-        evo.run_best[evo.runs % len(evo.run_best)] = evo.best
+        evo.run_best[evo.runs % len(evo.run_best)] = evo.met
         evo.runs += 1
         evo.started = 0
 
@@ -445,7 +448,7 @@ def evolve_features(fc):
                 if evo.tried < until:
                     _try(fc, _proposal(fc))
             evo.stalled = 0 if evo.top > top + BETTER else evo.stalled + 1
-            if evo.stalled >= evo.tune[10]:
+            if evo.stalled >= evo.patience:
                 _turn(fc)
         evo.generations += 1
     fc.done = fc.steps
