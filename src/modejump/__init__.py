@@ -119,8 +119,8 @@ if TYPE_CHECKING:
     from modejump.estimators.merge import merge
     from modejump.estimators.runs import Run, resume
     from modejump.estimators.storage import load
-    from modejump.features.logic.space import LogicSpace
     from modejump.features.laws.expression import Feature
+    from modejump.features.logic.space import LogicSpace
     from modejump.features.nonlinear.space import Space
     from modejump.features.nonlinear.transforms import transforms
     from modejump.likelihoods.custom.batch import BatchLikelihood

@@ -76,7 +76,7 @@ def fit(
     family: Annotated[
         str | None,
         typer.Option(
-            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student, the default of laws."
+            help="Family of the response: gaussian, binomial (two classes), poisson, gamma; student, default of laws."
         ),
     ] = None,
     link: Annotated[

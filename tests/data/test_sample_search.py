@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from paper_rules import paper
 
 import modejump
 from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, Space
@@ -62,7 +63,7 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fit(chunks: Chunks, weight: str | None = None, **more: object) -> BGNLMRegressor:
     options = {"chains": 2, "budget": Budget(warmup=20 * 300, steps=3000), "random_state": 3, "transforms": G}
-    return BGNLMRegressor(**options | more).fit(chunks.source, "y", weight)
+    return BGNLMRegressor(**paper() | options | more).fit(chunks.source, "y", weight)
 
 
 def sampled(
@@ -240,7 +241,7 @@ def test_weak_laws_are_found_by_all_rows(small_sample: None) -> None:
     model = fit(Chunks(data, 10_000))
     assert set(model.best_model()) == {"a*b", "sin(c)"}
     whole = BGNLMRegressor(
-        transforms=G, chains=2, budget=Budget(warmup=6000, steps=3000), random_state=3
+        transforms=G, chains=2, budget=Budget(warmup=6000, steps=3000), random_state=3, **paper()
     ).fit(data[NAMES].iloc[:300], data["y"].iloc[:300])  # fmt: skip
     assert "sin(c)" not in whole.best_model()
 
@@ -305,7 +306,7 @@ def test_the_second_pass_reads_the_columns_of_the_library(monkeypatch: pytest.Mo
             yield np.ascontiguousarray(data[list(columns)].to_numpy().T)
 
     model = BGNLMRegressor(
-        chains=1, budget=Budget(warmup=3000, steps=500), random_state=3, transforms=("sin",)
+        chains=1, budget=Budget(warmup=3000, steps=500), random_state=3, transforms=("sin",), **paper()
     ).fit(Watched(), "y")  # fmt: skip
     used = {name for law in model.laws_.features for name in law.covariates}
     assert asked == [(*NAMES, "y"), (*sorted(used), "y")] and used < set(NAMES)

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, ModejumpWarning, fit_law
+from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError, ModejumpWarning, Space, fit_law
 from modejump.features.laws.simple import simple_value
 
 ROWS = 120
@@ -114,20 +114,67 @@ def test_each_constant_inside_costs_half_of_log_n() -> None:
     assert outer.log_marginal_likelihood == fit_law("x", X, y).log_marginal_likelihood
 
 
-def test_bayes_factor_against_a_search() -> None:
+@pytest.mark.parametrize("family", ["gaussian", "student(3)"])
+def test_bayes_factor_against_a_search(family: str) -> None:
     numbers = X[["S", "V"]]
     y = 3.0 * numbers.V * numbers.S / (numbers.S + 2.0) + noise(0.05)
-    model = BGNLMRegressor(transforms=["sin"], chains=2, budget=Budget(steps=2000), random_state=1, progress=False)
+    space = Space(rules="paper", size=3, population=8)
+    model = BGNLMRegressor(
+        family=family,
+        transforms=["sin"],
+        space=space,
+        chains=2,
+        budget=Budget(steps=2000),
+        random_state=1,
+        progress=False,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModejumpWarning)
         model.fit(numbers, y)
-    fit = fit_law("V*S/(S + c)", numbers, y)
-    best = model.best_model()
-    expected = fit.log_marginal_likelihood - model.log_marginal_likelihood(best)
-    assert fit.bayes_factor(model, log=True) == pytest.approx(expected, rel=1e-9)
-    assert fit.bayes_factor(model) == pytest.approx(math.exp(expected), rel=1e-6)
-    with pytest.raises(InputError, match="other data"):
+    fit = fit_law("V*S/(S + c)", numbers, y, family=family)
+    factor = fit.bayes_factor(model, log=True)
+    assert fit.bayes_factor(model) == pytest.approx(math.exp(min(factor, 700.0)), rel=1e-6)
+    # A law that is the best model has the factor one.
+    same = fit_law(" + ".join(model.best_model()), numbers, y, family=family)
+    assert same.bayes_factor(model, log=True) == pytest.approx(0.0, abs=1e-6 * abs(factor) + 1e-6)
+    if family == "gaussian":
+        expected = fit.log_marginal_likelihood - model.log_marginal_likelihood(model.best_model())
+        assert factor == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(InputError, match="another response"):
         fit_law("V*S/(S + c)", numbers, y + numbers.S).bayes_factor(model)
+    with pytest.raises(InputError, match="without the column 'x'"):
+        fit_law("x", X[["S", "x"]], y).bayes_factor(model)
+    with pytest.raises(InputError, match="holds no rows"):
+        fit.bayes_factor(BGLMRegressor().fit(numbers, y))
+
+
+def test_heavy_tails() -> None:
+    table, rng = frame(11, 300), np.random.default_rng(12)
+    y = 3.0 * table.V * table.S / (table.S + 2.0) + 0.05 * rng.standard_t(1.5, 300)
+    rows = [fit_law("V*S/(S + c)", table, y, family=family).constants.loc["c"] for family in ("student", "gaussian")]
+    student, plain = ((row.upper - row.lower) / (2.0 * 1.96) for row in rows)
+    assert abs(rows[0].value - 2.0) < 4.0 * student and student < 0.5 * plain
+
+
+@pytest.mark.parametrize(("family", "dof"), [("student(3)", 3.0), ("student", 1.5)])
+def test_intervals_under_heavy_tails_cover(family: str, dof: float) -> None:
+    runs, hits = 400, 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame({"x": rng.uniform(0.0, 1.0, 80)})
+        row = fit_law("x", table, 2.0 * table.x + rng.standard_t(dof, 80), family=family).coefficients.loc["x"]
+        hits += row.lower <= 2.0 <= row.upper
+    assert abs(hits / runs - 0.95) < 4.0 * math.sqrt(0.95 * 0.05 / runs), hits / runs
+
+
+def test_levels_of_factors_are_columns() -> None:
+    table = X.assign(kind=pd.Categorical(np.where(X.x > 2.0, "a", "b")))
+    y = 3.0 * X.S / (X.S + 2.0) * (table.kind == "a") + noise(0.02)
+    fit = fit_law("`kind[a]`*S/(S + c)", table, y)
+    assert fit.constants.lower["c"] < 2.0 < fit.constants.upper["c"]
+    np.testing.assert_allclose(fit.predict(table[:3]), fit.predict(table)[:3])
+    with pytest.raises(InputError, match="'kind' is no column"):
+        fit_law("kind*S", table, y)
 
 
 def test_other_families() -> None:

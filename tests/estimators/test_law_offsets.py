@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from family_twin import fit as plain_fit
+from paper_rules import paper
 
 import modejump
 from modejump import BGLMRegressor, BGNLMClassifier, BGNLMRegressor, Budget, InputError, Problem, Run
@@ -19,7 +20,9 @@ from modejump.problem.fingerprint import fingerprints
 
 ROWS = 120
 BUDGET = Budget(warmup=600, steps=600)
-SEARCH: dict[str, Any] = {"chains": 2, "budget": BUDGET, "transforms": ("sin",), "random_state": 1}
+SEARCH: dict[str, Any] = {"chains": 2, "budget": BUDGET, "transforms": ("sin",), "random_state": 1} | {
+    name: value for name, value in paper().items() if name != "family"
+}
 
 
 def data(family: str) -> tuple[pd.DataFrame, np.ndarray, pd.Series]:

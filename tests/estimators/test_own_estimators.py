@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from paper_rules import paper
 from running import gmjmcmc
 from sklearn.base import clone
 
@@ -118,7 +119,11 @@ def test_rows_come_as_they_are(estimator: Any):
     x, y = table()
     x, y = pd.concat([x, x[:5]], ignore_index=True), np.r_[y, y[:5]]
     weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
-    more = {"chains": 2, "budget": SHORT, "space": Space(size=2, population=5)} if estimator is BGNLMRegressor else {}
+    more = (
+        {"chains": 2, "budget": SHORT, "space": Space(rules="paper", size=2, population=5)}
+        if estimator is BGNLMRegressor
+        else {}
+    )
     model = estimator(family=OwnLikelihood(same_rows, np.r_[y, weights]), **more).fit(x, y, sample_weight=weights)
     assert model.log_marginal_likelihood(["a"]) == -1.0
 
@@ -167,8 +172,8 @@ def fitted() -> dict[str, Any]:
 
 
 def searched(family: Any, **more: Any) -> BGNLMRegressor:
-    given = {"transforms": ("sin",), "chains": 2, "budget": SHORT, "random_state": 2, "space": Space(complexity=4)}
-    return BGNLMRegressor(family=family, **{**given, **more})
+    given = {"transforms": ("sin",), "chains": 2, "budget": SHORT, "random_state": 2}
+    return BGNLMRegressor(**paper(complexity=4) | given | {"family": family} | more)
 
 
 @pytest.mark.parametrize("kind", ["selection, own", "selection, batch", "discovery, own", "discovery, batch"])
@@ -306,7 +311,7 @@ def test_discovery_is_that_of_the_same_likelihood_built_in(kind: str, algorithm:
     x, y = table()
     # A search by names looks at fewer edits, which are all there are in so small a space.
     more = {"algorithm": algorithm, "budget": SHORT if algorithm == "rgmjmcmc" else Budget(steps=2000)}
-    more |= {"space": Space(complexity=2, depth=1, size=3, population=8)}
+    more |= {"space": Space(rules="paper", complexity=2, depth=1, size=3, population=8)}
     own = searched(both(x, y)[kind], **more).fit(x, y)
     built_in = searched("gaussian", coef_prior="bic", **more).fit(x, y)
     pd.testing.assert_frame_equal(own.inclusion_, built_in.inclusion_, check_exact=False, atol=1e-9)

@@ -26,7 +26,7 @@ from modejump.samplers.warmup.search import Finished
 
 KEYS = {
     "experiment", "protocol", "algorithm", "threads", "runs", "power", "power_low", "power_high", "fp", "fdr",
-    "seconds_per_run", "laws", "published", "ceiling",
+    "seconds_per_run", "well_searched", "laws", "published", "ceiling",
 }  # fmt: skip
 MASS = "PlanetaryDensJpt*RadiusJpt*RadiusJpt*RadiusJpt"
 QUICK = ["--algorithm", "gmjmcmc", "--runs", "2", "--threads", "1,2"]

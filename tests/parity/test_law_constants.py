@@ -89,6 +89,15 @@ def test_columns_without_constants_are_those_of_the_expressions():
         np.testing.assert_allclose(table.column(feature), evaluate(feature, columns), rtol=1e-12)
 
 
+@pytest.mark.parametrize("function", ["exp", "sin", "cos"])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 600.0, 5e4, 1e9])
+def test_functions_of_rows_are_those_of_numpy(function, scale):
+    x = np.append(scale * np.random.default_rng(5).uniform(-1, 1, 400), [0.0, np.nan])
+    table = LawTable(laws_over(["x"]), {"x": x}, np.arange(402.0))
+    feature = Feature.parse(f"{function}(x)")
+    np.testing.assert_allclose(table.column(feature), evaluate(feature, {"x": x}), rtol=4e-16, atol=2e-16)
+
+
 def test_constants_do_not_depend_on_what_the_table_holds():
     feature, columns, _, y, weights = _case("A*exp(c0*t)*sin(c1*t + c2)", 0.1)
     first = LawTable(laws_over(["A", "t"]), columns, y, weights)

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from paper_rules import paper
 from running import gmjmcmc, mjmcmc, rgmjmcmc
 
 import modejump
@@ -64,7 +65,7 @@ def fit(algorithm: str, jobs: int | None, **options: Any) -> Any:
     common |= {"budget": BUDGETS[algorithm]} | options
     if algorithm == "mjmcmc":
         return BGLMRegressor(**common).fit(x, y)
-    return BGNLMRegressor(**{"transforms": ("sin", "troot")} | common).fit(x[:, :3], y)
+    return BGNLMRegressor(**paper() | {"transforms": ("sin", "troot")} | common).fit(x[:, :3], y)
 
 
 @functools.cache

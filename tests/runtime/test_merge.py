@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mortal import rewrite
+from paper_rules import paper
 from test_files import HOSTILE
 
 import modejump
@@ -21,7 +22,6 @@ from modejump import (
     BGNLMRegressor,
     Budget,
     InputError,
-    Space,
     load,
     merge,
 )
@@ -63,7 +63,7 @@ def laws() -> list[BGNLMRegressor]:
     rng = np.random.default_rng(3)
     x = rng.uniform(0.5, 3.0, (120, 3))
     y = 2.0 + 2.0 * x[:, 0] * np.sin(x[:, 2]) + 0.4 * rng.normal(size=120)
-    options = {"algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=6000), "space": Space(population=15, size=5)}
+    options = {"algorithm": "gmjmcmc", "chains": 2, "budget": Budget(steps=6000)} | paper(population=15, size=5)
     return [
         BGNLMRegressor(random_state=s, transforms=("sin", "square", "relu", "troot"), **options).fit(x, y)
         for s in (1, 2)
@@ -348,7 +348,7 @@ def test_reversible_runs_pool_their_frequencies() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(0.5, 3.0, (80, 2))
     y = x[:, 0] * x[:, 1] + 0.3 * rng.normal(size=80)
-    options = {"chains": 2, "budget": Budget(steps=2000, warmup=1500), "transforms": ("sin",)}
+    options = {"chains": 2, "budget": Budget(steps=2000, warmup=1500), "transforms": ("sin",)} | paper()
     models = [BGNLMRegressor(random_state=s, **options).fit(x, y) for s in (1, 2)]
     merged = merge(*models)
     assert merged.posterior_.result.batch_means.shape[0] == 4

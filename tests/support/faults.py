@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from mortal import outcome
+from paper_rules import paper
 
 import modejump
 from modejump.runtime import checkpoints
@@ -40,7 +41,7 @@ COUNTS = RNG.poisson(np.exp(0.5 * X[:, 0])).astype(float)
 WIDE = RNG.normal(size=(60, 21))
 
 COMMON: dict[str, Any] = {"random_state": 5, "progress": False, "n_jobs": 1}
-LAWS: dict[str, Any] = COMMON | {"chains": 2, "transforms": ("sin",), "space": modejump.Space(complexity=3, size=3)}
+LAWS: dict[str, Any] = COMMON | {"chains": 2, "transforms": ("sin",)} | paper(complexity=3, size=3)
 
 
 def cases() -> dict[str, tuple[Any, np.ndarray, Any]]:

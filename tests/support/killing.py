@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from faults import in_a_process
 from mortal import outcome
+from paper_rules import paper
 
 import modejump
 from modejump.runtime import checkpoints
@@ -42,7 +43,9 @@ def estimator(algorithm: str, jobs: int) -> Any:
     warmup = None if algorithm == "gmjmcmc" else 3_000
     steps = 9_000 if algorithm == "gmjmcmc" else 30_000
     budget = modejump.Budget(warmup=warmup, steps=steps)
-    return modejump.BGNLMRegressor(algorithm=algorithm, chains=4, budget=budget, transforms=("sin",), **common)
+    return modejump.BGNLMRegressor(
+        algorithm=algorithm, chains=4, budget=budget, transforms=("sin",), **paper(), **common
+    )
 
 
 def begin(folder: Path, algorithm: str, jobs: int) -> None:

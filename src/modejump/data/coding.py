@@ -348,6 +348,28 @@ def _with_fill(column: ColumnSpec, values: np.ndarray) -> ColumnSpec:
     return replace(column, fill=float(np.median(values[~gone])), flagged=bool(gone.any()))
 
 
+def names_in(table: Any) -> dict[str, str]:
+    """Names that features of a table may use, and the column behind each: a factor has one for each level.
+
+    Columns that are neither numbers nor factors are named as well, and refused when they are read.
+
+    Parameters
+    ----------
+    table : data frame or array
+        The covariates.
+    """
+    if not is_frame(table):
+        return {name: name for name in learn_table(table)[0].design_names}
+    frame = open_frame(table)
+    owners: dict[str, str] = {}
+    for name in frame.columns:
+        series = frame.get_column(name)
+        factor = isinstance(series.dtype, nw.Categorical | nw.Enum)
+        column = ColumnSpec(str(name), levels_of(series) if factor else None, indicators=factor)
+        owners |= dict.fromkeys(column.design_names, str(name))
+    return owners
+
+
 def _column_spec(series: nw.Series[Any], name: str, indicators: bool, refused: bool) -> ColumnSpec:
     """Number or factor; anything else is refused in one sentence."""
     dtype = series.dtype

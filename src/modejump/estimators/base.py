@@ -339,7 +339,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
 class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     """A posterior that predicts numbers: measurements, counts, or positive amounts."""
 
-    family: str | Family
+    family: str | Family | None
     link: str | None
 
     @documented()

@@ -15,7 +15,7 @@ family : str, Student, OwnLikelihood or BatchLikelihood
     neither link nor coefficient prior, and no predictions, because its coefficients are unknown. A search for laws has
     "student" as well: Student-t errors, whose degrees of freedom are estimated (``Student(dof=3)`` gives them), for
     data with outliers; the weights of the rows that stand for them are frozen before sampling. It is the default there,
-    but for rows that are read in chunks, which are "gaussian"; where Gaussian errors are as likely, errors are Gaussian.
+    but for rows that are read in chunks, which are "gaussian". Where Gaussian errors are as likely, none are used.
 link : str, optional
     Link function; by default the family's first: "identity" for gaussian, "logit", "probit" or "cloglog" for classes,
     "log" for counts, "log" or "inverse" for amounts.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,15 @@ import pandas as pd
 from scipy import special, stats
 
 from modejump.core.errors import InputError
-from modejump.data.coding import TableSpec, is_frame, learn_table, open_frame
+from modejump.data.coding import TableSpec, is_frame, learn_table, names_in, open_frame
 from modejump.data.tables import Table, read_rows
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.equations import plain_sum
 from modejump.features.laws.simple import simple_value
 from modejump.features.laws.text import Node, read
 from modejump.features.laws.written import Term, scales_of, terms_of, value_of, written
-from modejump.likelihoods import Family, resolve_family
-from modejump.posterior.law_fit import Data, Estimate, fit_constants, log_marginal_of_all
+from modejump.likelihoods import Family, Student, resolve_family
+from modejump.posterior.law_fit import Data, Estimate, fit_constants, fit_student, log_marginal_of_all
 from modejump.problem.problem import Problem
 
 LEVEL = 0.95
@@ -42,7 +44,9 @@ class LawFit:
     log_marginal_likelihood : float
         log p(y|law) - log p(y|intercept), by the formula of :class:`modejump.BGNLMRegressor` with its default prior
         of the coefficients, the constants at their estimates, less half of log n for each constant inside the terms
-        (Laplace's approximation). A constant that is the coefficient of a term is a coefficient there.
+        (Laplace's approximation). A constant that is the coefficient of a term is a coefficient there. Under Student-t
+        errors it is given the weights that the law itself has estimated, so that it compares no laws;
+        ``bayes_factor`` does.
     """
 
     def __init__(self, law: Node, terms: Sequence[Term], table: Table, family: Family, estimate: Estimate) -> None:
@@ -62,7 +66,7 @@ class LawFit:
 
     def _design(self, rows: np.ndarray) -> np.ndarray:
         assert isinstance(self._table.spec, TableSpec)
-        return term_columns(self._cores(), dict(zip(self._table.spec.variables, rows.T, strict=True)), self._values)
+        return term_columns(self._cores(), dict(zip(self._table.spec.design_names, rows.T, strict=True)), self._values)
 
     def _tables(self, estimate: Estimate) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Coefficients and constants with their intervals."""
@@ -121,27 +125,38 @@ class LawFit:
     def bayes_factor(self, model: Any, *, log: bool = False) -> float:
         """How many times more probable the data are under this law than under the best model of a fitted search.
 
-        Both marginal likelihoods are under the model's prior of the coefficients, with half of log n taken off for
-        each constant inside the terms.
+        Both are weighed by the model's target: its family, prior of the coefficients, and precision of the errors, with
+        half of log n taken off for each constant inside the terms. Constants of the law are fitted anew by it.
 
         Parameters
         ----------
         model : fitted estimator
-            A :class:`modejump.BGNLMRegressor` or another estimator, fitted to the same data.
+            A :class:`modejump.BGNLMRegressor` or :class:`modejump.BGNLMClassifier`, fitted to the same data.
         log : bool
             Whether to return the natural logarithm.
         """
-        theirs, ours = model.problem_, self._problem(model.problem_.coef_prior)
-        if theirs.family != ours.family:
-            raise InputError(f"the model has the family {theirs.family!r}, and the law {ours.family!r}; fit one again.")
-        if theirs.data.n != ours.data.n or not np.isclose(theirs.base_rss, ours.base_rss, rtol=1e-6):
-            raise InputError("the model was fitted to other data than the law; fit one of them again.")
-        best, laws = model.best_model(), getattr(model.posterior_.result, "laws", None)
-        counts = {} if laws is None else {feature.text: feature.constants for feature in laws.features}
-        penalty = 0.5 * sum(counts.get(name, 0) for name in best) * float(np.log(theirs.data.n))
-        difference = self._log_marginal(theirs.coef_prior) - (model.log_marginal_likelihood(best) - penalty)
+        best = model.best_model()
+        target = model.posterior_.searched
+        if target is None:
+            raise InputError(
+                "a model read from a file, or of given terms, holds no rows of a search; fit a search again."
+            )
+        if not np.array_equal(np.unique(target.y), np.unique(self._table.response)):
+            raise InputError("the model was fitted to another response than the law; fit one of them again.")
+        absent = sorted({node.value for node in self._law.walk() if node.kind == "column"} - target.table.keys())
+        if absent:
+            raise InputError(f"the model was fitted to a table without the column {absent[0]!r}; fit it again with it.")
+        data = Data(target.y, target.root_weight**2, target.family, frozen=True)
+        estimate, _ = fit_terms(self._law, self._terms, target.table, data)
+        values = dict(zip(self._values, estimate.constants.tolist(), strict=True))
+        columns = term_columns(self._cores(), target.table, values)
+        names = [SimpleNamespace(text=name) for name in self.coefficients.index[1:]]
+        half_log_n = 0.5 * float(np.log(target.n))
+        ours = log_marginal_of_all(target.selection(names, columns)) - half_log_n * len(values)
+        counts = {feature.text: feature.constants for feature in model.laws_.features}
+        theirs = model.log_marginal_likelihood(best) - half_log_n * sum(counts[name] for name in best)
         with np.errstate(over="ignore"):
-            return float(difference if log else np.exp(difference))
+            return float(ours - theirs if log else np.exp(ours - theirs))
 
     def summary(self) -> str:
         """The fit as text."""
@@ -175,7 +190,7 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
     y : array of shape (n,)
         The response.
     family : str or Family
-        Family of the response, with its first link.
+        Family of the response, with its first link; "student" for errors with heavy tails.
     sample_weight : array of shape (n,), optional
         Case weights: a row of weight 2 counts as two rows.
 
@@ -196,20 +211,26 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
     family = resolve_family(family)
     if family.custom:
         raise InputError("a likelihood of your own says nothing about coefficients; give a family such as 'gaussian'.")
-    names = [str(name) for name in open_frame(X).columns] if is_frame(X) else None
-    if names is None:
-        names = learn_table(X)[0].variables
-    tree = read(law, names)
+    owners = names_in(X)
+    tree = read(law, owners)
     terms = terms_of(tree)
     _check_terms(terms)
-    used = sorted({node.value for node in tree.walk() if node.kind == "column"}, key=names.index)
+    used = {owners[node.value] for node in tree.walk() if node.kind == "column"}
     # Columns of an array have no names, so all of them stay.
-    spec, design = learn_table(_used(X, used) if is_frame(X) else X)
+    spec, design = learn_table(_used(X, used), indicators=True)
     table = read_rows(spec, design, y, sample_weight, None, labels=family.response == "class")
     if table.classes is None:
         family.check(table.used)
     weight = np.ones(len(design)) if table.weights is None else table.weights
-    columns = dict(zip(spec.variables, design.T, strict=True))
+    given = dict(zip(spec.design_names, design.T, strict=True))
+    estimate, data = fit_terms(tree, terms, given, Data(table.response, weight, family))
+    if data.weight is not weight:
+        table = dataclasses.replace(table, weights=data.weight)
+    return LawFit(tree, terms, table, data.family, estimate)
+
+
+def fit_terms(law: Node, terms: Sequence[Term], columns: Mapping[str, np.ndarray], data: Data) -> tuple[Estimate, Data]:
+    """Fit the terms of a law; the data come back with the weights that Student-t errors give them."""
     cores = [term.core for term in terms if term.core is not None]
     inner = inner_constants(terms)
 
@@ -217,9 +238,12 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
         some = {name: column[rows] for name, column in columns.items()}
         return term_columns(cores, some, dict(zip(inner, constants.tolist(), strict=True)))
 
-    scales = scales_of(tree, columns, dict.fromkeys(constants_of(tree), 1.0))
-    estimate = fit_constants(evaluated, {name: scales[name] for name in inner}, Data(table.response, weight, family))
-    return LawFit(tree, terms, table, family, estimate)
+    scales = scales_of(law, columns, dict.fromkeys(constants_of(law), 1.0))
+    wanted = {name: scales[name] for name in inner}
+    # A search has frozen its weights already.
+    if isinstance(data.family, Student) and not data.frozen:
+        return fit_student(evaluated, wanted, data)
+    return fit_constants(evaluated, wanted, data), data
 
 
 def term_columns(
@@ -253,10 +277,9 @@ def _check_terms(terms: Sequence[Term]) -> None:
         raise InputError("the law has two constants that are added, which cannot be told apart; leave one out.")
 
 
-def _used(X: Any, names: Sequence[str]) -> Any:
+def _used(X: Any, names: Collection[str]) -> Any:
     """The named columns of a frame; anything else as it is."""
     if not is_frame(X):
         return X
     frame = open_frame(X)
-    known = {str(name): name for name in frame.columns}
-    return frame.select([known[name] for name in names if name in known]).to_native()
+    return frame.select([name for name in frame.columns if str(name) in names]).to_native()

@@ -18,6 +18,7 @@ from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.likelihoods import FAMILIES, Family, resolve_family
+from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.priors.coefficients import CoefPrior, coef_prior_from_dict, resolve_coef_prior
 from modejump.priors.complexity import ComplexityPrior
@@ -132,7 +133,7 @@ class Options:
         return cls(
             model_prior=_read_complexity_prior(given["model_prior"]),
             transforms=functions,
-            space=_read_space(given["space"], Space).resolved(t.name for t in functions),
+            space=_law_space(given["space"], functions, common["family"]),
             missing=_read_missing(given["missing"]),
             noise_floor=_read_noise_floor(given.get("noise_floor")),
             **common,
@@ -298,6 +299,14 @@ def _read_transforms(given: Any) -> tuple[Transform, ...]:
         else:
             chosen[str(item)] = transforms[item]
     return tuple(chosen.values())
+
+
+def _law_space(space: Any, functions: Sequence[Transform], family: Family) -> Space:
+    """The space by its rules; without constants, where nobody asked for any and the likelihood is told texts alone."""
+    given: Space = _read_space(space, Space)
+    if given.constants is None and isinstance(family, BatchLikelihood):
+        given = dataclasses.replace(given, constants=False)
+    return given.resolved(t.name for t in functions)
 
 
 def _read_space(space: Any, kind: type[Space] | type[LogicSpace]) -> Any:

@@ -146,7 +146,8 @@ class Trial:
         seconds = time.perf_counter() - started
         assert found.laws is not None
         seen = detect(problem, truth, found.laws.features, found.probability, self.design.eta, found.laws.constants)
-        return {"seconds": seconds, **_outcome(seen, label)}
+        said = {"level": found.verdict.level, "search": found.verdict.search}
+        return {"seconds": seconds, **said, **_outcome(seen, label)}
 
     def rows(self, outcomes: Mapping[str, Outcome]) -> Rows:
         """One row for each kind of features, algorithm and number of threads that has a finished run."""
@@ -168,6 +169,7 @@ class Trial:
                     "runs": len(done),
                     **asdict(rates(list(map(_detection, done)), truth, self.design.each)),
                     "seconds_per_run": sum(o["seconds"] for o in done) / len(done),
+                    "well_searched": sum(o.get("search") == "well searched" for o in done),
                     "published": None if figures is None else _named(figures._asdict(), truth),
                     "ceiling": self._ceiling(outcomes, features),
                 }

@@ -140,7 +140,7 @@ def list_edits(space, table, parents, weight, listed, probability):
                 choices = edit_choices(space, table, f, node, operator)
                 for choice in range(choices):
                     made = edited(space, table, f, node, operator, choice)
-                    # What an edit makes on the way may be more than was thought; a feature that finds no room is left out.
+                    # An edit may make more on the way than was thought; a feature that finds no room is left out.
                     if made < 0 or made >= len(probability):
                         continue
                     if probability[made] == 0.0:

@@ -49,7 +49,10 @@ class FeatureTable(NamedTuple):
 def new_table(capacity: int) -> FeatureTable:
     """An empty table for ``capacity`` features."""
     pool = 4 * capacity
-    whole = {name: np.zeros(capacity, np.int64) for name in ("code", "start", "arity", "depth", "width", "nodes", "constants", "unit")}
+    whole = {
+        name: np.zeros(capacity, np.int64)
+        for name in ("code", "start", "arity", "depth", "width", "nodes", "constants", "unit")
+    }
     return FeatureTable(
         kind=np.zeros(capacity, np.uint8),
         **whole,

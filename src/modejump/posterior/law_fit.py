@@ -11,8 +11,9 @@ from scipy import optimize
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.laws.written import Scale
-from modejump.likelihoods import Family
+from modejump.likelihoods import Family, Gaussian
 from modejump.likelihoods.gaussian.marginal import log_marginal
+from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise
 from modejump.posterior.fits import generalised_marginal, residual_shares
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
@@ -24,16 +25,19 @@ Columns = Callable[[np.ndarray, Any], np.ndarray]
 STARTS, MOST_STARTS, FOLLOWED, ROWS = 1000, 3000, 12, 500
 CYCLES = 100.0
 LARGEST = 1e100
+# Turns between constants and the weights of Student-t errors.
+TURNS = 30
 # A constant whose derivative depends on the other columns up to this share of its length cannot be told.
 UNTOLD = 1e-7
 
 
 class Data(NamedTuple):
-    """Responses with their weights and family."""
+    """Responses with their weights and family; the weights may hold the frozen precision of Student-t errors."""
 
     y: np.ndarray
     weight: np.ndarray
     family: Family
+    frozen: bool = False
 
 
 class Estimate(NamedTuple):
@@ -57,7 +61,9 @@ class Estimate(NamedTuple):
     freedom: float
 
 
-def fit_constants(columns: Columns, scales: Mapping[str, Scale], data: Data) -> Estimate:
+def fit_constants(
+    columns: Columns, scales: Mapping[str, Scale], data: Data, start: np.ndarray | None = None
+) -> Estimate:
     """Fit coefficients and constants of a law by maximum likelihood.
 
     Constants start from many places; the best few are followed on a sample of the rows, the best one on all rows.
@@ -70,15 +76,18 @@ def fit_constants(columns: Columns, scales: Mapping[str, Scale], data: Data) -> 
         Where the search for each constant starts.
     data : Data
         The responses.
+    start : ndarray, optional
+        Constants near the optimum, where they are known: nothing else is tried.
     """
     rows = slice(None)
     constants = np.zeros(0)
     if scales:
-        some = _some_rows(data)
-        few = data._replace(y=data.y[some], weight=data.weight[some])
-        found = [_followed(columns, start, scales, few, some) for start in _starts(columns, scales, few, some)]
-        best = min(found, key=lambda pair: pair[0])[1]
-        constants = _followed(columns, best, scales, data, rows, last=True)[1]
+        if start is None:
+            some = _some_rows(data)
+            few = data._replace(y=data.y[some], weight=data.weight[some])
+            found = [_followed(columns, place, scales, few, some) for place in _starts(columns, scales, few, some)]
+            start = min(found, key=lambda pair: pair[0])[1]
+        constants = _followed(columns, start, scales, data, rows, last=True)[1]
         constants = _positive(columns, constants, data)
     terms = columns(constants, rows)
     if not (np.abs(terms) < LARGEST).all():
@@ -126,6 +135,47 @@ def refine(
         scales = {name: Scale(abs(value), "scale") for name, value in zip(names, start, strict=True)}
         start = _followed(columns, start, scales, data, slice(None), last=True)[1]
     return _with_precision(columns, start, _coefficients(columns(start, slice(None)), data), names, data)
+
+
+def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tuple[Estimate, Data]:
+    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves.
+
+    Returns
+    -------
+    estimate : Estimate
+        The law, given the weights.
+    data : Data
+        The responses with these weights, and the family with its degrees of freedom.
+    """
+    family = data.family
+    assert isinstance(family, Student)
+    degrees = DEGREES if family.dof is None else (family.dof,)
+    weighted, estimate = data, fit_constants(columns, scales, data)
+    for _ in range(TURNS):
+        design = _design(columns(estimate.constants, slice(None)))
+        noise = estimate_noise(design, data.y, data.weight, degrees)
+        weight = data.weight * noise.weight
+        weight *= data.weight.sum() / weight.sum()
+        moved = float(np.abs(weight - weighted.weight).max())
+        errors = Student(noise.dof) if np.isfinite(noise.dof) else Gaussian()
+        weighted = Data(data.y, weight, errors, frozen=True)
+        estimate = fit_constants(columns, scales, weighted, estimate.constants)
+        if not scales or moved < 1e-6 * weight.max():
+            break
+    if np.isfinite(noise.dof):
+        # Given the weights, errors would seem smaller than they are: the weights were chosen by these very rows.
+        variance = _variance_of_weighted(noise, data.weight)
+        estimate = _with_precision(columns, estimate.constants, estimate.coef, list(scales), data, variance)
+    return estimate, weighted
+
+
+def _variance_of_weighted(noise: Noise, case: np.ndarray) -> float:
+    """Variance, for one row, of estimates whose score is the weighted residual: E(score^2) / E(score')^2."""
+    squares = np.square(noise.residual / noise.scale)
+    weight = (noise.dof + 1.0) / (noise.dof + squares)
+    slope = (noise.dof + 1.0) * (noise.dof - squares) / np.square(noise.dof + squares)
+    score = np.average(np.square(weight * noise.residual), weights=case)
+    return float(score / np.average(slope, weights=case) ** 2)
 
 
 def _some_rows(data: Data) -> np.ndarray:
@@ -261,9 +311,14 @@ def _positive(columns: Columns, constants: np.ndarray, data: Data) -> np.ndarray
 
 
 def _with_precision(
-    columns: Columns, constants: np.ndarray, coef: np.ndarray, names: Sequence[str], data: Data
+    columns: Columns,
+    constants: np.ndarray,
+    coef: np.ndarray,
+    names: Sequence[str],
+    data: Data,
+    variance: float | None = None,
 ) -> Estimate:
-    """Covariance by the Fisher information of coefficients and constants together."""
+    """Covariance by the Fisher information of coefficients and constants together, and the variance of the noise."""
     terms = columns(constants, slice(None))
     jacobian = np.column_stack([_design(terms), *_slopes(columns, constants, coef)])
     predictor = _design(terms) @ coef
@@ -278,8 +333,8 @@ def _with_precision(
     if freedom <= 0.0:
         count = jacobian.shape[1]
         raise InputError(f"the law has {count} parameters, but the data {n:g} observations; give more rows.")
-    noise = 1.0
-    if not known:
+    noise = 1.0 if variance is None else variance * n / freedom
+    if not known and variance is None:
         slope = (higher - lower) / (2.0 * step)
         noise = float(np.sum(information * np.square((data.y - mean) / slope)) / freedom)
     length = np.sqrt(np.einsum("ij,i,ij->j", jacobian, information, jacobian))

@@ -142,6 +142,23 @@ class FeatureProblem:
         )  # fmt: skip
         return replace(made, noise_weight=None if weight is None else weight[some])
 
+    def of_rows(self, rows: np.ndarray) -> FeatureProblem:
+        """The same problem with some of the rows alone.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Their numbers.
+        """
+        weights, offset = self.weights, self.offset
+        made = problem_over(
+            self.x.T[rows], self.y[rows], self.language, coef_prior=self.coef_prior, model_prior=self.model_prior,
+            weights=None if weights is None else weights[rows], intercept=self.intercept, family=self.family,
+            offset=None if offset is None else offset[rows], noise_floor=self.noise_floor,
+            always_in={name: columns[rows] for name, columns in self.always_in.items()},
+        )  # fmt: skip
+        return replace(made, noise_weight=None if self.noise_weight is None else self.noise_weight[rows])
+
     @property
     def case_weight(self) -> np.ndarray:
         """Case weights of the rows, without the precision of their errors."""

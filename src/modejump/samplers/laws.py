@@ -19,7 +19,7 @@ MOST_MODELS = 5_000
 MOST_FEATURES = 256
 # Features of these and of models drawn from the posterior.
 MOST_DRAWN_FEATURES = 1024
-COLUMN_BYTES = 512 * 2**20
+COLUMN_BYTES = 64 * 2**20
 # Two features are one law where their columns differ by less than this share of their squared length, up to sign and
 # scale.
 SAME_LAW = 1e-9

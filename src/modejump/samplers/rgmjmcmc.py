@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.features.covariates.language import Screened
 from modejump.likelihoods.custom.batch import BatchLikelihood
@@ -39,6 +40,7 @@ from modejump.samplers.warmup.library import (
     build_library,
     climb,
     log_importance,
+    scored_by,
 )
 from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
 from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words
@@ -47,9 +49,16 @@ from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compil
 DEFAULT_POPULATIONS = 150
 # Sampling steps of each chain where nothing else is asked and every step is a move between populations.
 MOVES = 2_000
-# Shares of a budget in seconds: the search, and the rounds in which the chains learn.
+# Shares of a budget in seconds: the search, more of it where constants have to be fitted, and the rounds in which the
+# chains learn.
 SEARCH_SHARE = 0.25
+FITTING_SHARE = 0.5
 LEARN_SHARE = 0.1
+# More rows than this are searched by a sample of so many. A library from a sample has fewer features: each costs a
+# column of all rows; and so many of the sample's best models are scored by all of them.
+SEARCH_ROWS = 3_000
+SAMPLED_FEATURES = 48
+RESCORED = 200
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
@@ -71,7 +80,7 @@ NOTED = 500
 # A fresh feature whose models hold this share of the posterior gets a place in the library while there is time.
 WORTH_A_PLACE = 1e-3
 # Bytes for the columns of the library and of fresh features, all chains together.
-COLUMN_BYTES = 2 * 2**30
+COLUMN_BYTES = 2**29
 # Columns of a chain besides its library: fresh features, scratch rows, cache.
 OTHER_COLUMNS = 40
 
@@ -123,6 +132,8 @@ class Driver:
         # Where a function of the user's own scores models, chains of populations need fewer of them.
         self.evolutions = 0 if problem.family.custom else min(EVOLUTIONS, plan.chains)
         self.search_seeds = search_root.spawn(self.evolutions + plan.chains)
+        self.search_share = FITTING_SHARE if problem.language.fits_constants else SEARCH_SHARE
+        self.searched = self._sampled_problem()
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
         self.seeds = sampling_root.spawn(int(np.clip(fit, min(plan.chains, 2), plan.chains)))
         self.chains: list[ReversibleChain] = []
@@ -134,6 +145,18 @@ class Driver:
         # Steps after which distinct models are counted.
         self.counted_from: int | None = None
 
+    def _sampled_problem(self) -> FeatureProblem:
+        """The problem for the search: a sample of the rows where there are many."""
+        problem, rows = self.problem, len(self.problem.y)
+        if rows <= SEARCH_ROWS or problem.family.custom:
+            return problem
+        rng = np.random.default_rng(fresh_sequence(self.plan.seed).spawn(4)[3])
+        try:
+            return problem.of_rows(np.sort(rng.choice(rows, SEARCH_ROWS, replace=False)))
+        except InputError:
+            # Columns or responses that hardly vary may not vary at all in a sample.
+            return problem
+
     def run(self) -> Result:
         """From the beginning, or from a checkpoint, to the result."""
         with self.context.compiling():
@@ -141,7 +164,7 @@ class Driver:
         if len(self.seeds) < self.plan.chains:
             self.notes.append(
                 f"{self.plan.chains} chains searched, but only {len(self.seeds)} sampled: the columns of more "
-                f"would take over {COLUMN_BYTES >> 30} GiB."
+                f"would take over {COLUMN_BYTES >> 20} MiB."
             )
         self.executor.open(self.problem)
         self.executor.compile(self.compile_run, self.settings)
@@ -206,7 +229,7 @@ class Driver:
             state |= {"counted_from": self.counted_from}
             self._keep(state, known() | {"warmed": np.array(self.warmed - self.begun)})
 
-        share = SEARCH_SHARE + LEARN_SHARE
+        share = self.search_share + LEARN_SHARE
         return Schedule(self.chains, run, self.context, share, self._law_means, keep, self._best_model)
 
     def _keep(self, state: dict[str, Any], arrays: Snapshot) -> None:
@@ -274,14 +297,16 @@ class Driver:
         return {model: self.collected[model] for model in best_models(self.collected, 1)}
 
     def _search(self) -> None:
-        """Warm-up: chains of GMJMCMC."""
+        """Warm-up: independent searches, and edits of the best models that they found."""
         steps, each = self.budget.warmup, self.plan.search_steps
         populations = DEFAULT_POPULATIONS if steps is None else max(1, -(-int(steps) // each))
-        seconds = None if self.budget.seconds is None else self.budget.seconds * SEARCH_SHARE
+        seconds = None if self.budget.seconds is None else self.budget.seconds * self.search_share
         if can_score(self.problem):
             self._climb([frozenset()], CLIMB_SHARE)
+        if self.searched is not self.problem:
+            self.executor.open(self.searched)
         search = Search(
-            self.problem,
+            self.searched,
             self.search_seeds,
             populations=populations,
             evolutions=self.evolutions,
@@ -300,30 +325,50 @@ class Driver:
         if can_score(self.problem):
             self._climb(starts, 1.0)
         elif self.problem.family.conjugate:
-            climb(self.problem, self.collected, starts, self._affordable_edits())
+            climb(self.searched, self.collected, starts, self._affordable_edits())
+        if self.searched is not self.problem:
+            self.executor.close()
+            self.executor.open(self.problem)
 
     def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
         seconds = np.inf if self.budget.seconds is None else self.budget.seconds
-        until = self.begun + share * SEARCH_SHARE * seconds
+        until = self.begun + share * self.search_share * seconds
         for _ in range(CLIMBS):
             top = max(self.collected.values(), default=-np.inf)
-            score_search(self.problem, self.collected, starts, lambda: time.perf_counter() < until)
+            score_search(self.searched, self.collected, starts, lambda: time.perf_counter() < until)
             if not max(self.collected.values(), default=-np.inf) > top + 1e-6:
                 return
             starts = best_models(self.collected, 1)
 
+    def _library_of_sample(self, most: int) -> Library:
+        """The library that the sample asks for, and its best models scored by all rows."""
+        found, most = self.collected, min(most, SAMPLED_FEATURES)
+        library = build_library(self.searched, found, most, self._affordable_edits())
+        inside = frozenset(library.features)
+        good = [model for model in best_models(found, 10 * RESCORED) if model <= inside][:RESCORED]
+        self.collected, lost = scored_by(self.problem, [*good, inside])
+        # A search has reached the best model where it has reached the sample's.
+        gain = max(self.collected.values(), default=0.0) - max(found.values(), default=0.0)
+        self.outcomes = [dataclasses.replace(o, bests=o.bests + gain) for o in self.outcomes]
+        kept = [j for j, f in enumerate(library.features) if f not in lost]
+        return Library(tuple(library.features[j] for j in kept), library.importance[kept])
+
     def _tell_search(self, done: float, total: float, note: str) -> None:
         if self.context.progress:
-            self.context.progress(SEARCH_SHARE * done / total, 1.0, f"search, {note}")
+            self.context.progress(self.search_share * done / total, 1.0, f"search, {note}")
 
     def _freeze(self) -> Library:
         """The library of what is known so far, and chains that begin at good models inside it."""
         rows, chains = self.problem.x.shape[1], len(self.seeds)
         room = COLUMN_BYTES // (8 * rows * chains) - OTHER_COLUMNS
-        library = build_library(
-            self.problem, self.collected, int(np.clip(room, LEAST_FEATURES, MOST_FEATURES)), self._affordable_edits()
-        )
+        most = int(np.clip(room, LEAST_FEATURES, MOST_FEATURES))
+        if self.searched is self.problem:
+            library = build_library(self.problem, self.collected, most, self._affordable_edits())
+        elif not self.chains:
+            library = self._library_of_sample(most)
+        else:
+            library = build_library(self.problem, self.collected, min(most, SAMPLED_FEATURES), limit=0)
         inside = set(library.features)
         starts = [m for m in best_models(self.collected, STARTS) if m <= inside] or [frozenset()]
         rng = np.random.default_rng(self.start_seed)
@@ -334,7 +379,7 @@ class Driver:
 
     def _has_time(self) -> bool:
         """Whether a budget in seconds has time left for another library."""
-        share = SEARCH_SHARE + LEARN_SHARE
+        share = self.search_share + LEARN_SHARE
         return self.budget.seconds is None or time.perf_counter() < self.begun + share * self.budget.seconds
 
     def _affordable_edits(self) -> int:
@@ -345,7 +390,7 @@ class Driver:
         if self.budget.seconds is None:
             return edits
         evaluated = sum(outcome.evaluated for outcome in self.outcomes)
-        return min(edits, max(int(EDIT_SHARE / SEARCH_SHARE * evaluated / self.executor.workers), 1))
+        return min(edits, max(int(EDIT_SHARE / self.search_share * evaluated / self.executor.workers), 1))
 
     def _make_chains(self, library: Library) -> None:
         memory = self.budget.memory // len(self.seeds)
@@ -368,7 +413,7 @@ class Driver:
                 library = self._freeze()
                 learnt = library.importance
             if self.context.progress:
-                self.context.progress(SEARCH_SHARE + LEARN_SHARE * (i + 1) / self.rounds, 1.0, "learning")
+                self.context.progress(self.search_share + LEARN_SHARE * (i + 1) / self.rounds, 1.0, "learning")
             if self.checkpoint.due():
                 known = under("collected", collected_arrays(self.collected))
                 self._keep({"phase": "learning", "round": i + 1}, known | {"learnt": learnt})
@@ -398,7 +443,7 @@ class Driver:
             steps = self.learn_steps if warmup is None else max(1, int(warmup) // (10 * self.rounds))
             self.warmup_steps += steps * len(self.chains)
             return self._warm_up(steps)
-        until = self.begun + self.budget.seconds * (SEARCH_SHARE + LEARN_SHARE * (i + 1) / self.rounds)
+        until = self.begun + self.budget.seconds * (self.search_share + LEARN_SHARE * (i + 1) / self.rounds)
         shares, steps = timed_pieces(self._warm_up, until, self.executor.pace.short)
         self.warmup_steps += steps * len(self.chains)
         return shares

@@ -164,7 +164,7 @@ class Space:
 
     def resolved(self, transforms: Iterable[str]) -> Space:
         """The space with its rules, chosen by the names of the transforms where they are open, and all limits."""
-        if self.rules is None and self.constants is None and self.units is None:
+        if self.rules is None and not self.constants and self.units is None:
             published = any(set(transforms) == set(names) for names in PUBLISHED.values())
             return self.by_rules("paper" if published or self._asks_for_paper() else "laws")
         return self.by_rules(self.rules or "laws")

@@ -7,8 +7,9 @@ comes for a while the best one joins the model, and the next place has its turn.
 anything better, and another begins from nothing.
 
 The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
-to them. So at first complexity costs more than the prior says, how much is drawn for each search; where nothing is
-better under that cost, the search continues without it.
+to them. So most searches begin narrow: complexity costs more than the prior says, features are shallow and have few
+constants, models have few terms, by limits that are drawn for each search. Where nothing is better within them, each
+place has one more turn without them.
 
 Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`. The last place of
 its population is for the feature that is tried.
@@ -42,16 +43,18 @@ MADE = 0.22
 # One more edit in a row.
 ONE_MORE = 0.35
 # Parents that are compared, and the share of them that are members of the model or covariates.
-TOURNAMENT = 3
+TOURNAMENT = 5
 MEMBER = 0.1
 LEAF = 0.05
 # Features tried at the beginning of a search, and drawn at random for each place.
-CENSUS = 2000
+CENSUS = 800
 FIRST_DRAWS = 50
-# The cost of complexity at first, per unit and observation: from and to, evenly on a log scale, in all searches but for
-# a share without any.
-LEAST_COST, MOST_COST = 3e-3, 0.3
-NO_COST = 0.35
+# Most searches begin narrow: with few terms, with shallow features of few constants, and with a cost of complexity, per
+# unit and observation, that is drawn evenly on a log scale.
+NARROW = 0.75
+LEAST_COST, MOST_COST = 5e-3, 0.15
+# A search goes on without these where its model is less than this below the best one met, for each observation.
+PROMISING = 0.5
 # Children and parts of features that a generation may make besides them.
 SPARE = 8192
 # Two features have one column where their fits differ by less than this share.
@@ -72,10 +75,11 @@ class Evolution(NamedTuple):
     member: np.ndarray  # uint8 (S,): the model
     run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
-    # added; stalled: generations without anything better; idle: places in a row that found nothing better; cost: of
-    # a unit of complexity; started: whether there is a search; begun: whether its place has begun; best:
-    # log posterior of the model; top: of the model with the best feature at this place, less its cost; known: keys in
-    # ``seen``
+    # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
+    # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; cost: of a unit
+    # of complexity; started: whether there is a search; begun: whether its place has begun; best: log posterior of the
+    # model; top: of the model with the best feature at this place, less its cost; met: the highest that this search
+    # met; known: keys in ``seen``
     scalars: np.ndarray
     tries: int  # features tried in a generation
     patience: int  # generations without anything better before a place gives way
@@ -92,8 +96,8 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         member=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, cost=0.0, started=0, begun=0,
-            best=NEG_INF, top=NEG_INF, known=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, cost=0.0,
+            started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
@@ -159,7 +163,7 @@ def _try(fc, f):
     evo, ch, pop, table = fc.evolution, fc.chain, fc.population, fc.table
     if f < 0 or not within_limits(fc.space, table, f):
         return
-    if not _is_new(evo, table.key[f]):
+    if table.depth[f] > evo.depth or table.constants[f] > evo.constants or not _is_new(evo, table.key[f]):
         return
     last = len(pop.feature) - 1
     evo.tried += 1
@@ -173,6 +177,7 @@ def _try(fc, f):
     value, e = neighbour(fc.data, ch.state, ch.work, ch.store, ch.flips, np.int64(1))
     if value == NEG_INF:
         return
+    evo.met = max(evo.met, value)
     _note(evo, table.complexity[f], f, value, value - fc.data.prior.log_weight[last])
     evo.top = max(evo.top, value - evo.cost * table.complexity[f])
     if e >= 0 and value > fc.archive.bar:
@@ -319,11 +324,18 @@ def _begin_search(fc):
             slot[owner[s]] = 0
             owner[s] = -1
     evo.cost = 0.0
-    if uniform(rng) >= NO_COST:
+    evo.depth, evo.constants = fc.space.max_depth, 1 << 30
+    evo.most = len(evo.member) - 1
+    if uniform(rng) < NARROW:
+        evo.most = min(evo.most, 1 + below(rng, 2))
+    if uniform(rng) < NARROW:
+        evo.depth = min(evo.depth, 1 + below(rng, fc.space.max_depth))
+        evo.constants = 1 + below(rng, 3)
         evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
     evo.started = 1
     evo.idle = 0
-    evo.best = NEG_INF
+    evo.turns = -1
+    evo.best = evo.met = NEG_INF
     evo.place = len(evo.member) - 1
     _begin_place(fc)
     _put_rest(fc)
@@ -345,7 +357,7 @@ def _best_of_pool(evo):
 @kernel
 def _free_place(evo):
     """A place without a member; -1 where the model is as large as it may be."""
-    for place in range(len(evo.member) - 1):
+    for place in range(evo.most):
         if not evo.member[place]:
             return np.int64(place)
     return np.int64(-1)
@@ -383,12 +395,12 @@ def _next_place(fc):
     size = 0
     for place in range(last):
         size += evo.member[place]
-    if evo.idle > size:
+    if evo.idle >= size + (size < evo.most):
         return False
     place = evo.place
     for _ in range(last + 1):
         place = (place + 1) % (last + 1)
-        if place == last or evo.member[place]:
+        if (place == last and size < evo.most) or evo.member[place]:
             break
     evo.place = place
     return True
@@ -400,13 +412,17 @@ def _turn(fc):
     evo = fc.evolution
     evo.idle = 0 if _settle(fc) else evo.idle + 1
     evo.begun = 0
-    if _next_place(fc):
+    evo.turns -= 1
+    if evo.turns != 0 and _next_place(fc):
         return
-    if evo.cost > 0.0:
+    if evo.turns < 0 and evo.best > fc.archive.best - PROMISING * fc.data.n:
         evo.cost = 0.0
+        evo.depth, evo.constants = fc.space.max_depth, 1 << 30
         evo.idle = 0
+        evo.most = len(evo.member) - 1
+        evo.turns = 1 + np.sum(evo.member)
     else:
-        evo.run_best[evo.runs % len(evo.run_best)] = evo.best
+        evo.run_best[evo.runs % len(evo.run_best)] = evo.met
         evo.runs += 1
         evo.started = 0
 
@@ -427,8 +443,10 @@ def evolve_features(fc):
         else:
             top = evo.top
             _put_rest(fc)
-            for _ in range(evo.tries):
-                _try(fc, _proposal(fc))
+            until = evo.tried + evo.tries
+            for _ in range(4 * evo.tries):
+                if evo.tried < until:
+                    _try(fc, _proposal(fc))
             evo.stalled = 0 if evo.top > top + BETTER else evo.stalled + 1
             if evo.stalled >= evo.patience:
                 _turn(fc)

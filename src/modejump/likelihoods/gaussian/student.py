@@ -29,6 +29,8 @@ from modejump.priors.base import real_number
 # new observations.
 DEGREES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, math.inf)
 TAILS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.5, *DEGREES)
+# Errors of more scales than this are gross ones, whose size says nothing about a model.
+GROSS = 5.0
 # Steps of the EM algorithm at most, and the gain of the log likelihood, relative to its size, that ends it.
 STEPS = 200
 TOLERANCE = 1e-9
@@ -190,6 +192,24 @@ def _maximised(
     # The degrees of freedom of the model are left in the scale.
     scale2 *= n / max(n - design.shape[1], 1.0)
     return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), residual, value)
+
+
+def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> float:
+    """Log likelihood of a model's errors in which gross ones count as if they were just that.
+
+    Otherwise a term that explains a handful of outliers, however far out, would be worth more than its price.
+
+    Parameters
+    ----------
+    noise : Noise
+        Errors of a model.
+    case_weight : ndarray of shape (n,)
+        Case weights.
+    noise_floor : float
+        As for `estimate_noise`.
+    """
+    squares = (np.square(noise.residual) + noise_floor**2) / noise.scale**2
+    return _log_likelihood(np.minimum(squares, GROSS**2), noise.scale**2, case_weight, noise.dof)
 
 
 def estimate_tail(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> tuple[float, float]:

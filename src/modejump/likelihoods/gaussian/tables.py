@@ -29,8 +29,8 @@ MAX_COEFFICIENTS = 16
 # Near depth 0 the function is analytic with a radius of a few times 1 / nu: finer octaves there would be
 # wasted.
 DEPTH_UNIT = 4.0
-# Models with a smaller resid go to the quadrature; those of exact data are floored above it.
-LEAST_RESID = 1e-15
+# Models with a smaller resid go to the quadrature.
+LEAST_RESID = 1e-10
 # Largest error of interpolation that keeps a piece; the quadrature itself is good to 2e-11.
 PIECE_TOLERANCE = 2e-10
 

@@ -16,8 +16,8 @@ from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATUR
 
 # Features kept of each complexity; tried in a generation; generations without anything better before the next place.
 WIDTH = 8
-TRIES = 256
-PATIENCE = 6
+TRIES = 128
+PATIENCE = 4
 # Columns that a chain keeps to try them beside other models.
 MOST_COLUMNS = 8192
 
@@ -83,7 +83,7 @@ class EvolutionChain(SearchChain):
         """Log posterior of the best model of each search that ended, or of the first where none did."""
         evolution = self.arrays.evolution
         ended = evolution.run_best[: min(self.restarts, len(evolution.run_best))]
-        return ended.copy() if len(ended) else np.array([float(evolution.scalars["best"])])
+        return ended.copy() if len(ended) else np.array([float(evolution.scalars["met"])])
 
     def compile(self) -> None:
         """Compile, so that no clock counts it."""

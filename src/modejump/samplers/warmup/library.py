@@ -11,7 +11,7 @@ import numpy as np
 
 from modejump.core.random import new_stream
 from modejump.features.expression import Expression
-from modejump.kernels.populations.feature_chain import PLACE_LIBRARY, SCORE_EDITS
+from modejump.kernels.populations.feature_chain import EVALUATE, PLACE_LIBRARY, SCORE_EDITS
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.workspace import Workspace
 
@@ -114,6 +114,15 @@ def place_models(
     for row, model in enumerate(models):
         rows[row, [position[f] for f in model]] = 1
     return work, members, rows
+
+
+def scored_by(problem: FeatureProblem, models: Sequence[Model]) -> tuple[Collected, set[Expression]]:
+    """Log posterior of models given the rows of a problem, and the features among them that have no column there."""
+    work, members, rows = place_models(problem, models)
+    values = np.full(len(models), -np.inf)
+    work.work(EVALUATE, models=rows, values=values)
+    lost = {f for f, number in zip(members, work.arrays.population.feature, strict=False) if number < 0}
+    return {m: v for m, v in zip(models, values.tolist(), strict=True) if np.isfinite(v)}, lost
 
 
 def edit_scores(
@@ -232,11 +241,11 @@ def build_library(
     most : int
         Features at most.
     limit : int
-        Models that edits may evaluate, about.
+        Models that edits may evaluate, about; 0 where the models are to be taken as they are.
     negligible : float
         Features whose models together have no larger share of the posterior get no place.
     """
-    known = complete(problem, collected, _affordable(problem, limit))
+    known = complete(problem, collected, _affordable(problem, limit)) if limit > 0 else {}
     total = float(np.logaddexp.reduce(list(collected.values()))) if collected else 0.0
     for f, value in log_importance(collected).items():
         known[f] = max(value, known.get(f, -np.inf))

@@ -18,7 +18,14 @@ import numpy as np
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.likelihoods import resolve_family
-from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise, estimate_tail
+from modejump.likelihoods.gaussian.student import (
+    DEGREES,
+    Noise,
+    Student,
+    bounded_log_likelihood,
+    estimate_noise,
+    estimate_tail,
+)
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.context import Context
@@ -35,7 +42,9 @@ POPULATIONS = 40
 SHARE = 0.04
 # Searches at most, and models of each whose likelihood is maximised.
 ROUNDS = 4
-LEADING = 8
+LEADING = 4
+# No round begins after this share of a budget in seconds.
+LAST_ROUND = 0.12
 # The best models of so many chains are climbed from, by so many models in all.
 CLIMBING_CHAINS = 2
 EDITS = 20_000
@@ -105,6 +114,8 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
     assert isinstance(problem.family, Student)
     degrees = DEGREES if problem.family.dof is None else (problem.family.dof,)
     best: _Candidate | None = None
+    seconds = math.inf if plan.budget is None or plan.budget.seconds is None else plan.budget.seconds
+    until = time.perf_counter() + LAST_ROUND * seconds
     for i in range(ROUNDS):
         if context.progress is not None:
             context.progress(0.0, 1.0, f"weights of the rows, round {i + 1}")
@@ -112,7 +123,7 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
         if best is not None and found.value < best.value + GAIN:
             break
         best = found
-        if math.isinf(best.noise.dof):
+        if math.isinf(best.noise.dof) or time.perf_counter() > until:
             break
         current = _frozen(sample, best.noise.dof, best.noise.weight)
     assert best is not None
@@ -198,7 +209,7 @@ class _Judge:
         """A model with its errors and its log posterior.
 
         A column costs half the logarithm of the g that its model asks for, which is at least that of unit information:
-        small terms beside a law have to earn their place.
+        small terms beside a law have to earn their place. Gross errors are not worth a term.
         """
         noise, features, n = self.noise(model, degrees), sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
@@ -208,7 +219,7 @@ class _Judge:
             left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
             total = float(weight @ (self.problem.y - weight @ self.problem.y / weight.sum()) ** 2)
             cost += 0.5 * k * math.log(max(n, n * (total / left - 1.0) / k))
-        return _Candidate(model, noise, noise.log_likelihood - cost + prior)
+        return _Candidate(model, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior)
 
 
 def _judged(problem: FeatureProblem, collected: Collected, degrees: tuple[float, ...]) -> _Candidate:
