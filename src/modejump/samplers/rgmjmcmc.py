@@ -54,9 +54,9 @@ MOVES = 2_000
 SEARCH_SHARE = 0.25
 FITTING_SHARE = 0.5
 LEARN_SHARE = 0.1
-# More rows than this are searched by a sample of so many. A library from a sample has fewer features: each costs a
+# More rows than this, or than the second where constants are fitted, are searched by a sample of so many. A library from a sample has fewer features: each costs a
 # column of all rows; and so many of the sample's best models are scored by all of them.
-SEARCH_ROWS = 3_000
+SEARCH_ROWS, FITTED_ROWS = 3_000, 1_000
 SAMPLED_FEATURES = 48
 RESCORED = 200
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
@@ -148,11 +148,12 @@ class Driver:
     def _sampled_problem(self) -> FeatureProblem:
         """The problem for the search: a sample of the rows where there are many."""
         problem, rows = self.problem, len(self.problem.y)
-        if rows <= SEARCH_ROWS or problem.family.custom:
+        most = FITTED_ROWS if problem.language.fits_constants else SEARCH_ROWS
+        if rows <= most or problem.family.custom:
             return problem
         rng = np.random.default_rng(fresh_sequence(self.plan.seed).spawn(4)[3])
         try:
-            return problem.of_rows(np.sort(rng.choice(rows, SEARCH_ROWS, replace=False)))
+            return problem.of_rows(np.sort(rng.choice(rows, most, replace=False)))
         except InputError:
             # Columns or responses that hardly vary may not vary at all in a sample.
             return problem

@@ -28,6 +28,8 @@ EVALUATIONS = 300_000
 PAIRS = 8
 # An evaluation costs as much as its column is long: with so many numbers in all, long columns get fewer.
 NUMBERS = 300_000_000
+# The same where constants are fitted inside features.
+FITTED_NUMBERS = 1_500_000
 # Room for the features that edits make, and models that are evaluated before their store is full.
 EDIT_FEATURES = 1 << 17
 EDIT_MODELS = (1 << 15) + 1024
@@ -202,7 +204,8 @@ def climb(problem: FeatureProblem, collected: Collected, starts: Sequence[Model]
 
 def _affordable(problem: FeatureProblem, limit: int) -> int:
     """Models to evaluate, or fewer where columns are long."""
-    return min(limit, max(NUMBERS // problem.x.shape[1], 1))
+    numbers = FITTED_NUMBERS if problem.language.fits_constants else NUMBERS
+    return min(limit, max(numbers // problem.x.shape[1], 1))
 
 
 def complete(problem: FeatureProblem, collected: Collected, limit: int = EVALUATIONS) -> dict[Expression, float]:

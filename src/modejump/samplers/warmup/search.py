@@ -26,9 +26,10 @@ from modejump.samplers.schedule import brief
 from modejump.samplers.warmup.library import Collected
 
 STEPS = 300
-# Chains that evolve features, before the others, and their share of the search.
+# Chains that evolve features, before the others, and their share of the search: more where constants are fitted, since
+# features of many parts are what they are for.
 EVOLUTIONS = 4
-EVOLUTION_SHARE = 0.6
+EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.6
 PATIENCE = 30
 # Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
@@ -322,7 +323,8 @@ class Search:
     def _end(self, index: int) -> tuple[int, float | None]:
         """Where the end of a chain is: its populations, or seconds."""
         first, chains = self.evolutions, len(self.seeds)
-        part = EVOLUTION_SHARE if first else 0.0
+        share = FITTING_SHARE if self.problem.language.fits_constants else EVOLUTION_SHARE
+        part = share if first else 0.0
         alike, part = (first, part) if index < first else (chains - first, 1.0 - part)
         if self.seconds is not None:
             return self.populations, min(self.seconds * part * self.workers / alike, self.seconds)
