@@ -118,11 +118,18 @@ def plain_sum(intercept: float, coef: np.ndarray, symbols: Sequence[str], digits
 
     Examples
     --------
-    >>> plain_sum(1.5, np.array([0.25, -3e-7]), ["a*b", "sin(x)"])
-    '1.5 + 0.25*a*b - 3e-07*sin(x)'
+    >>> plain_sum(1.5, np.array([0.25, -3e-7, 1.0, 4.0]), ["a*b", "sin(x)", "c", "1/d^2"])
+    '1.5 + 0.25*a*b - 3e-07*sin(x) + c + 4/d^2'
     """
-    products = [(c, f"{abs(c):.{digits}g}*{s}") for c, s in zip(coef.tolist(), symbols, strict=True)]
+    products = [(c, _multiple(f"{abs(c):.{digits}g}", s)) for c, s in zip(coef.tolist(), symbols, strict=True)]
     return _signed(intercept, f"{abs(intercept):.{digits}g}", products)
+
+
+def _multiple(number: str, symbol: str) -> str:
+    """A number times a symbol, as people write it."""
+    if symbol.startswith("1/"):
+        return number + symbol[1:]
+    return symbol if number == "1" else f"{number}*{symbol}"
 
 
 def _signed(intercept: float, constant: str, products: Sequence[tuple[float, str]]) -> str:
