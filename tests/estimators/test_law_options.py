@@ -162,7 +162,9 @@ def test_the_equation_of_the_best_law(by_sex) -> None:
 def test_numbers_inside_projections_are_shown() -> None:
     X, y = people()
     space = Space(mutation=0.2, crossover=0.2, modification=0.2, projection=0.4)
-    model = fitted(quick(space=space, transforms=("sigmoid",)), X[["x", "age"]], np.tanh(2.0 * X["x"] - 3.0) + X["age"])
+    response = np.tanh(2.0 * X["x"] - 3.0) + X["age"] + 0.05 * np.random.default_rng(6).normal(size=len(X))
+    model = quick(space=space, transforms=("sigmoid",), family="gaussian", coef_prior="g")
+    fitted(model, X[["x", "age"]], response)
     shown = model.equation()
     for feature in map(Feature, model.best_model()):
         if feature.kind == "projection":
