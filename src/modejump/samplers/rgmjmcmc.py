@@ -54,9 +54,10 @@ MOVES = 2_000
 SEARCH_SHARE = 0.25
 FITTING_SHARE = 0.5
 LEARN_SHARE = 0.1
-# More rows than this, or than the second where constants are fitted, are searched by a sample of so many. A library from a sample has fewer features: each costs a
-# column of all rows; and so many of the sample's best models are scored by all of them.
-SEARCH_ROWS, FITTED_ROWS = 3_000, 1_000
+# More rows than this, or than the second where constants are fitted, are searched by a sample of so many. A library
+# from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models are scored
+# by all of them.
+SEARCH_ROWS, FITTED_ROWS = 3_000, 2_000
 SAMPLED_FEATURES = 48
 RESCORED = 200
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
