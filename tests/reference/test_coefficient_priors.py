@@ -646,7 +646,7 @@ def test_names_resolve_and_objects_are_stored(name: str) -> None:
     assert resolve_coef_prior(prior) is prior
     assert coef_prior_from_dict(json.loads(json.dumps(prior.to_dict()))) == prior
     par = prior.compile(47.0, 3.0).par
-    assert par.shape == (4,) and par.dtype == np.float64 and np.all(np.isfinite(par))
+    assert par.shape == (5,) and par.dtype == np.float64 and np.all(np.isfinite(par))
 
 
 def test_parameters() -> None:
