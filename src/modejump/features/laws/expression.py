@@ -145,7 +145,7 @@ class Feature(Expression):
         if exponent == 0:
             _void("a power with the exponent 0 is constant")
         parts = base.children if base.kind == "product" else (base,)
-        if len(parts) == 1 and exponent == 1:
+        if len(parts) == 1 and exponent == 1 and base.kind != "sum":
             return base
         return _collected([(b, e * exponent) for b, e in map(base_and_exponent, parts)])
 
@@ -346,8 +346,9 @@ def _collected(parts: Iterable[tuple[Feature, Fraction]]) -> Feature:
             argument = base.children[0]
             inside.append(argument if exponent == 1 else Feature.minus(argument))
         else:
-            base = _scale_free(base) if base.kind == "sum" else base
-            exponents[base] = exponents.get(base, Fraction(0)) + exponent
+            base, shared = _without_shared(_scale_free(base)) if base.kind == "sum" else (base, {})
+            for part, own in (shared | {base: Fraction(1)}).items():
+                exponents[part] = exponents.get(part, Fraction(0)) + own * exponent
     factors = [base if e == 1 else compose("power", e, [base]) for base, e in exponents.items() if e != 0]
     if inside:
         factors.append(Feature.call("exp", Feature.sum_(*inside)))
@@ -355,6 +356,36 @@ def _collected(parts: Iterable[tuple[Feature, Fraction]]) -> Feature:
         _void("the factors cancel each other")
     factors.sort(key=lambda factor: factor.sort_key)
     return factors[0] if len(factors) == 1 else compose("product", None, factors)
+
+
+def _without_shared(total: Feature) -> tuple[Feature, dict[Feature, Fraction]]:
+    """A sum that is a factor without the factors that all its terms share, and these with their exponents.
+
+    A base that is missing in some term has exponent 0 there: 1/x + c0 shares 1/x, and leaves x + c0.
+    """
+    parts = [_monomial(term) for term in total.children]
+    powers = [_powers(part) for part in parts]
+    bases = dict.fromkeys(base for own in powers for base in own if base.function != "exp")
+    least = {base: min(own.get(base, Fraction(0)) for own in powers) for base in bases}
+    shared = {base: e for base, e in least.items() if e != 0}
+    if not shared:
+        return total, {}
+    terms = []
+    for term, own in zip(total.children, powers, strict=True):
+        left = {base: own.get(base, Fraction(0)) - shared.get(base, Fraction(0)) for base in own | shared}
+        rest = [(base, e) for base, e in left.items() if e != 0]
+        inside = _collected(rest) if rest else Feature.one()
+        if inside.kind == "sum":
+            _void(f"the term {term.text!r} of a sum is a sum itself")
+        terms.append(compose(term.kind, None, [inside]) if term.kind in ("free", "minus") else inside)
+    return _scale_free(Feature.sum_(*terms)), shared
+
+
+def _powers(monomial: Feature) -> dict[Feature, Fraction]:
+    """Factors of a monomial with their exponents; the number 1 has none."""
+    if monomial.kind == "one":
+        return {}
+    return dict(map(base_and_exponent, monomial.children if monomial.kind == "product" else (monomial,)))
 
 
 def _scale_free(total: Feature) -> Feature:

@@ -25,7 +25,16 @@ from modejump.features.laws.nodes import (
     coefficient_of,
     monomial_of,
 )
-from modejump.features.laws.operators import as_base, call, exponent_code, is_call, of_factors, of_terms, one
+from modejump.features.laws.operators import (
+    as_base,
+    call,
+    exponent_code,
+    is_call,
+    of_factors,
+    of_terms,
+    one,
+    shares_factors,
+)
 from modejump.features.table import covariate, within_limits
 
 # What is drawn: a monomial, a sum as a factor, the argument of a function.
@@ -89,7 +98,7 @@ def _draw_tree(space, table, rng, what, room):
                 inside = _draw_tree(space, table, rng, factor, room)
                 if inside >= 0:
                     f = as_base(space, table, inside)
-                if f != inside:
+                if f != inside or (f >= 0 and shares_factors(space, table, f)):
                     return np.int64(-1)
             items[m, 1] = exponent
         else:

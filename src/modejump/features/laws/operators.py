@@ -281,24 +281,115 @@ def _push_factor(space, table, factors, m, base, exponent):
 
 
 @kernel
+def _count_factors(table, monomial):
+    if table.kind[monomial] == ONE:
+        return np.int64(0)
+    return table.arity[monomial] if table.kind[monomial] == PRODUCT else np.int64(1)
+
+
+@kernel
+def _factor(space, table, monomial, i):
+    """Base and exponent of a factor of a monomial."""
+    c = table.child[table.start[monomial] + i] if table.kind[monomial] == PRODUCT else np.int64(monomial)
+    if table.kind[c] == POWER:
+        return np.int64(table.child[table.start[c]]), np.int64(space.exponents[table.code[c]])
+    return np.int64(c), np.int64(space.denominator)
+
+
+@kernel
+def _push_monomial(space, table, factors, m, f, exponent):
+    for i in range(_count_factors(table, f)):
+        base, own = _factor(space, table, f, i)
+        if own * exponent % space.denominator != 0:
+            return np.int64(-1)
+        m = _push_factor(space, table, factors, m, base, own * exponent // space.denominator)
+    return np.int64(m)
+
+
+@kernel
+def _least_exponent(space, table, terms, m, base):
+    """The least exponent of a base in m terms; it is 0 in those without the base."""
+    least = np.int64(0)
+    for i in range(m):
+        own = np.int64(0)
+        for j in range(_count_factors(table, terms[i, 0])):
+            other, exponent = _factor(space, table, terms[i, 0], j)
+            if other == base:
+                own = exponent
+        least = own if i == 0 else min(least, own)
+    return least
+
+
+@kernel
+def _shared_factors(space, table, terms, m, shared):
+    """Fill a list with the bases that m terms share, by their least exponents; how many, -1 where there is no room.
+
+    1/x + c shares 1/x, since the exponent of x is 0 in c.
+    """
+    count = np.int64(0)
+    for i in range(m):
+        for j in range(_count_factors(table, terms[i, 0])):
+            base, _ = _factor(space, table, terms[i, 0], j)
+            known = is_call(space, table, base, EXP)
+            for k in range(count):
+                known = known or shared[k, 0] == base
+            least = np.int64(0) if known else _least_exponent(space, table, terms, m, base)
+            if least != 0:
+                if count == len(shared):
+                    return np.int64(-1)
+                shared[count, 0], shared[count, 1] = base, least
+                count += 1
+    return count
+
+
+@kernel
+def shares_factors(space, table, f):
+    """Whether the terms of a sum share a factor."""
+    terms, shared = new_list(space), new_list(space)
+    return _shared_factors(space, table, terms, push_terms(table, terms, np.int64(0), f), shared) != 0
+
+
+@kernel
+def _push_sum(space, table, factors, m, f, exponent):
+    """Add a power of a sum; what its terms share become factors of their own."""
+    terms, shared = new_list(space), new_list(space)
+    count = push_terms(table, terms, np.int64(0), f)
+    common = _shared_factors(space, table, terms, count, shared)
+    if common == 0:
+        return _push_factor(space, table, factors, m, f, exponent)
+    for i in range(count):
+        rest = new_list(space)
+        k = _push_monomial(space, table, rest, np.int64(0), terms[i, 0], np.int64(space.denominator))
+        left = False
+        for j in range(common):
+            k = _push_factor(space, table, rest, k, shared[j, 0], -shared[j, 1])
+        for j in range(k):
+            left = left or rest[j, 1] != 0
+        inside = of_factors(space, table, rest, k) if left else one(space, table)
+        if common < 0 or k < 0 or inside < 0:
+            return np.int64(-1)
+        terms[i, 0] = inside
+    base = of_terms(space, table, terms, count)
+    base = as_base(space, table, base) if base >= 0 else base
+    if base < 0:
+        return np.int64(-1)
+    m = _push_factor(space, table, factors, m, base, exponent)
+    for j in range(common):
+        if shared[j, 1] * exponent % space.denominator != 0:
+            return np.int64(-1)
+        m = _push_factor(space, table, factors, m, shared[j, 0], shared[j, 1] * exponent // space.denominator)
+    return np.int64(m)
+
+
+@kernel
 def push_factors(space, table, factors, m, f, exponent):
     """Add the factors of a monomial, or of a sum as `as_base` has it, to a list of m, raised to an exponent.
 
     The exponent is a multiple of 1 / denominator. Returns how many there are, -1 where that has no canonical form.
     """
-    many = table.arity[f] if table.kind[f] == PRODUCT else np.int64(1)
-    for i in range(many):
-        base, own = f, np.int64(space.denominator)
-        if table.kind[f] == PRODUCT:
-            base = table.child[table.start[f] + i]
-        if table.kind[base] == POWER:
-            own = space.exponents[table.code[base]]
-            base = table.child[table.start[base]]
-        raised = own * exponent
-        if raised % space.denominator != 0:
-            return np.int64(-1)
-        m = _push_factor(space, table, factors, m, base, raised // space.denominator)
-    return np.int64(m)
+    if table.kind[f] == SUM:
+        return _push_sum(space, table, factors, m, f, exponent)
+    return _push_monomial(space, table, factors, m, f, exponent)
 
 
 @kernel
