@@ -227,8 +227,6 @@ class Search:
         One stream for each chain.
     populations : int
         Populations of each chain, where no ``seconds`` are given for all chains together.
-    evolutions : int
-        How many of the chains evolve features, the first ones; the others are chains of populations.
     seconds : float, optional
         Wall time.
     memory : int
@@ -237,6 +235,8 @@ class Search:
         Progress, executor and checkpoint; a search that an earlier run left there is resumed.
     steps : int
         MJMCMC steps in a population.
+    evolutions : int
+        How many of the chains evolve features, the first ones; the others are chains of populations.
     state : mapping, optional
         What checkpoints of the search say besides.
     """
