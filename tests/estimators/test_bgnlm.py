@@ -92,7 +92,7 @@ def test_keplers_law_is_found_with_its_constant(algorithm, request):
     assert table.index[0] == KEPLER and table["probability"].iloc[0] > 0.99
     assert table.loc[KEPLER, "complexity"] == 4
     assert (model.verdict_.level, model.verdict_.search) == ("good", "well searched")
-    assert "of 8 independent searches met the best model." in model.verdict_
+    assert re.search(r"of \d+ independent searches met the best model\.", model.verdict_)
     row = model.coefficients("best").loc[KEPLER]
     # The year in days to the power -2/3, within four posterior standard deviations (once in 16 000 runs outside).
     assert abs(row["mean"] - 365.25 ** (-2 / 3)) < 4 * row["sd"]
@@ -111,7 +111,7 @@ def test_tables_have_the_documented_columns(kepler):
     # A law that was in during the middle batch alone varies in neither half.
     in_halves = varied["r_hat"].dropna()
     assert len(in_halves) > 5 and (in_halves > 1.0 - 1e-4).all()
-    assert (table["mcse"].drop(varied.index) == 0.0).all()
+    assert (table["mcse"].drop(varied.index) < 1e-15).all()
     assert table.loc[table.index.difference(varied.index), ["ess", "r_hat"]].isna().all().all()
     assert all(isinstance(a, tuple) for a in table["aliases"])
     models = kepler.models_
