@@ -138,7 +138,8 @@ class Own(Family):
 
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse a coefficient prior: the function's value has the coefficients integrated out."""
-        if prior != resolve_coef_prior("g"):
+        # The defaults of the estimators: nobody chose these.
+        if prior not in (resolve_coef_prior("g"), resolve_coef_prior("jzs")):
             raise InputError(
                 "a likelihood of your own has the coefficients integrated out, so that they have no prior to choose; "
                 "leave coef_prior at its default."

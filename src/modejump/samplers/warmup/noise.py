@@ -118,7 +118,7 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
     until = time.perf_counter() + LAST_ROUND * seconds
     for i in range(ROUNDS):
         if context.progress is not None:
-            context.progress(0.0, 1.0, f"weights of the rows, round {i + 1}")
+            context.progress(0.01 * (i + 1), 1.0, f"weights of the rows, round {i + 1}")
         found = _judged(sample, quick_search(current, plan, context, np.random.SeedSequence([SEED, i])), degrees)
         if best is not None and found.value < best.value + GAIN:
             break
