@@ -256,13 +256,13 @@ def test_experiments_need_no_data_and_take_the_algorithm_of_the_paper(capsys, mo
         ("--transforms sin --drop site --missing mode", "missing must be one of 'refuse', 'median'"),
         ("--missing median", "--missing goes with --logic or a search for laws"),
         ("--transforms sin --formula alpha", "--formula"),
-        ("--transforms sni", "perhaps you mean 'sin'"),
-        ("--transforms sin --algorithm enumerate", "selects among given terms"),
-        ("--transforms sin --model-prior uniform", "must be a ComplexityPrior"),
+        ("--transforms sni --drop site", "perhaps you mean 'sin'"),
+        ("--transforms sin --drop site --algorithm enumerate", "selects among given terms"),
+        ("--transforms sin --drop site --model-prior uniform", "must be a ComplexityPrior"),
         ("--model-prior complexity=2", "complexity prior"),
         ("--transforms sin --drop site --mcse 0.01 --algorithm gmjmcmc", "Monte Carlo error"),
         ("--transforms none", "column 'site' holds text; add --factors site"),
-        ("--transforms sin --sampler pape", "sampler must be None, 'paper' or"),
+        ("--transforms sin --drop site --sampler pape", "sampler must be None, 'paper' or"),
     ],
 )
 def test_what_does_not_go_with_a_search_is_refused(files, capsys, line, words):
