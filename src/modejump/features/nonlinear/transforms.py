@@ -76,7 +76,7 @@ class Transform:
     sympy: Builder | None = field(repr=False)
     latex: str = field(repr=False)
     domain: Domain
-    parity: int = 0
+    parity: int = field(default=0, repr=False)
 
     def __call__(self, x: ArrayLike) -> Array:
         """Return the value at x."""
