@@ -13,7 +13,16 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import modejump
-from modejump import BGLMClassifier, BGLMRegressor, BGNLMClassifier, Budget, GPrior, InputError, ModejumpWarning
+from modejump import (
+    BGLMClassifier,
+    BGLMRegressor,
+    BGNLMClassifier,
+    Budget,
+    GPrior,
+    InputError,
+    ModejumpWarning,
+    Space,
+)
 from modejump.cli import main
 from modejump.estimators.prepare import choose_algorithm
 
@@ -25,7 +34,7 @@ SEARCH = Budget(warmup=400, steps=800)
     [
         BGLMClassifier(),
         BGLMClassifier(algorithm="mjmcmc", chains=2, budget=SHORT),
-        BGNLMClassifier(chains=2, budget=SEARCH),
+        BGNLMClassifier(chains=2, budget=SEARCH, space=Space(rules="paper")),
     ]
 )
 def test_scikit_learns_contract(estimator, check):
@@ -229,9 +238,13 @@ def nonlinear(rows: int = 300) -> tuple[pd.DataFrame, pd.Series]:
 
 def test_a_law_of_two_classes_is_found_and_predicts(tmp_path):
     X, y = nonlinear()
-    model = BGNLMClassifier(transforms=("sin",), chains=4, budget=Budget(warmup=4000, steps=8000), random_state=1).fit(
-        X, y
-    )
+    model = BGNLMClassifier(
+        transforms=("sin",),
+        chains=4,
+        budget=Budget(warmup=4000, steps=8000),
+        random_state=1,
+        space=Space(rules="paper"),
+    ).fit(X, y)
     assert model.best_model() == ("u*v",) and model.classes_.tolist() == ["in", "out"]
     assert model.inclusion_.loc["u*v", "probability"] > 0.9
     assert model.score(X, y) > 0.8
@@ -247,7 +260,12 @@ def test_a_law_of_two_classes_is_found_and_predicts(tmp_path):
 def test_a_search_evaluates_models_as_selection_does():
     X, y = nonlinear()
     model = BGNLMClassifier(
-        transforms=("sin",), algorithm="gmjmcmc", chains=2, budget=Budget(steps=3000), random_state=2
+        transforms=("sin",),
+        algorithm="gmjmcmc",
+        chains=2,
+        budget=Budget(steps=3000),
+        random_state=2,
+        space=Space(rules="paper"),
     ).fit(X, y)
     column = (X["u"] * X["v"]).to_frame("uv")
     selection = BGLMClassifier().fit(column, y)

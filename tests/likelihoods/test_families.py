@@ -369,7 +369,12 @@ def test_a_law_of_counts_is_found_and_predicts(tmp_path):
     X = pd.DataFrame(rng.uniform(-2, 2, (200, 3)), columns=["u", "v", "w"])
     y = pd.Series(rng.poisson(np.exp(1.0 + 0.5 * X["u"] * X["w"])), name="hits")
     model = BGNLMRegressor(
-        family="poisson", transforms=("sin",), chains=2, budget=Budget(warmup=2000, steps=4000), random_state=1
+        family="poisson",
+        transforms=("sin",),
+        chains=2,
+        budget=Budget(warmup=2000, steps=4000),
+        random_state=1,
+        space=Space(rules="paper"),
     ).fit(X, y)
     assert model.best_model() == ("u*w",)
     assert model.score(X, y) > 0.3 and model.summary().count("log E(hits) = ") == 1
@@ -389,7 +394,7 @@ def test_scikit_learns_contract(estimator, check):
 # Searches among few features, because the contract asks for dozens of fits.
 TINY = {
     "transforms": ("sin",),
-    "space": Space(depth=1, complexity=2, size=2, population=6),
+    "space": Space(rules="paper", depth=1, complexity=2, size=2, population=6),
     "chains": 1,
     "budget": Budget(warmup=300, steps=300),
 }
