@@ -51,6 +51,7 @@ def test_tables_that_say_too_little(change, says):
         Classes.of(change(table()), "t.csv")
 
 
+@pytest.mark.full
 def test_the_command(tmp_path, capsys):
     table().to_csv(tmp_path / "asteroids.csv", index=False)
     asked = ["reproduce", "classification", "--data", str(tmp_path), "--runs", "1", "--budget", "seconds=1"]

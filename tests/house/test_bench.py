@@ -594,6 +594,7 @@ def test_models_are_recalled(setup: reversible.Setup) -> None:
     assert 0 < crossed.tried[reversible.MOVED] <= crossed.tried[reversible.PROPOSED]
 
 
+@pytest.mark.full
 def test_row_13_compares_fits_with_reading(bench: rows.Bench) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     outcome = list(rows.row_chunks(bench))
