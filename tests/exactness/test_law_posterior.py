@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from feature_experiments import MIXTURE, Ends, Experiment
-from language_checks import check_draws
-from mortal import die_often
+from language_checks import check_draws, check_resumed, check_stored
 from running import gmjmcmc, rgmjmcmc
 from test_moves_between import CAUGHT, LEVEL, REPLICATIONS, SETTINGS, check, code_of
 
@@ -20,7 +19,7 @@ from modejump.features.laws.nodes import LawSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.moves import POPULATION_MOVES
-from modejump.posterior import Posterior, load_run, save_run
+from modejump.posterior import Posterior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.budget import Budget
@@ -145,17 +144,10 @@ def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
         # Rare laws that the library lacks are hardly ever drawn in a run of this length: moves are tested above.
         if exact[name] > 0.01:
             assert abs(frequency - exact[name]) < 5 * mcse + 1e-3
-    save_run(sampled, tmp_path / "run")
-    loaded, _ = load_run(tmp_path / "run")
-    assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
-    assert loaded.laws.language.to_dict() == problem.language.to_dict()
-    assert (loaded.result.renormalised == sampled.result.renormalised).all()
+    check_stored(sampled, problem.language, tmp_path)
 
 
 @pytest.mark.parametrize(("run", "steps"), [(gmjmcmc, 4_000), (rgmjmcmc, 20_000)])
 def test_a_run_that_dies_often_ends_as_one_that_lives(run: Callable[..., Result], steps: int, tmp_path: Path) -> None:
     work = partial(run, problem_of(), chains=2, budget=Budget(steps=steps), seed=4)
-    whole = work()
-    resumed, deaths = die_often(work, tmp_path)
-    assert deaths
-    assert (resumed.renormalised == whole.renormalised).all() and resumed.steps == whole.steps
+    check_resumed(work, tmp_path)

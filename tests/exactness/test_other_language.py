@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from feature_experiments import MIXTURE, Experiment, small_data
 from interactions import Interactions, Limits
-from language_checks import check_draws, check_edits
-from mortal import die_often
+from language_checks import check_draws, check_edits, check_resumed, check_stored
 from running import gmjmcmc, rgmjmcmc
 from test_moves_between import LEVEL, REPLICATIONS, SETTINGS, check, code_of
 
 from modejump.kernels.populations.moves import POPULATION_MOVES
-from modejump.posterior import Posterior, load_run, save_run
+from modejump.posterior import Posterior
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.budget import Budget
@@ -100,17 +99,10 @@ def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
         sampled.problem.names, sampled.diagnostics.frequency, sampled.diagnostics.mcse, strict=True
     ):
         assert abs(frequency - exact[name]) < 4.5 * mcse + 1e-4
-    save_run(sampled, tmp_path / "run")
-    loaded, _ = load_run(tmp_path / "run")
-    assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
-    assert loaded.laws.language.to_dict() == problem.language.to_dict()
-    assert (loaded.result.renormalised == sampled.result.renormalised).all()
+    check_stored(sampled, problem.language, tmp_path)
 
 
 @pytest.mark.parametrize(("run", "steps"), [(gmjmcmc, 40), (rgmjmcmc, 20_000)])
 def test_a_run_that_dies_often_ends_as_one_that_lives(run: Callable[..., Result], steps: int, tmp_path: Path) -> None:
     work = partial(run, problem_of(), chains=2, budget=Budget(steps=steps), seed=4)
-    whole = work()
-    resumed, deaths = die_often(work, tmp_path)
-    assert deaths
-    assert (resumed.renormalised == whole.renormalised).all() and resumed.steps == whole.steps
+    check_resumed(work, tmp_path)

@@ -1,12 +1,19 @@
-"""What every language of features promises of its draws and edits, checked on a space that can be enumerated."""
+"""What every language of features promises: draws and edits on a space that can be enumerated, files, resuming."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import feature_twin as ft
 import numpy as np
 from feature_experiments import chi_square
+from mortal import die_often
 
+from modejump.features.language import Language
+from modejump.posterior import Posterior, load_run, save_run
 from modejump.samplers.chains.reversible_chain import ReversibleChain
+from modejump.samplers.result import Result
 
 
 def check_draws(chain: ReversibleChain, count: int, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -40,3 +47,20 @@ def check_edits(chain: ReversibleChain, tried: tuple[int, ...], count: int, leve
         counts = np.array([(drawn == f).sum() for f in numbers], float)
         assert chi_square(counts, law[i], len(drawn)) > level
     return law
+
+
+def check_stored(sampled: Posterior, language: Language, folder: Path) -> None:
+    """A run reads as it was saved, its language among the rest."""
+    save_run(sampled, folder / "run")
+    loaded, _ = load_run(folder / "run")
+    assert loaded.problem.names == sampled.problem.names and loaded.laws is not None
+    assert loaded.laws.language.to_dict() == language.to_dict()
+    assert (loaded.result.renormalised == sampled.result.renormalised).all()
+
+
+def check_resumed(work: Callable[..., Result], folder: Path) -> None:
+    """A run that dies often ends as one that lives."""
+    whole = work()
+    resumed, deaths = die_often(work, folder)
+    assert deaths
+    assert (resumed.renormalised == whole.renormalised).all() and resumed.steps == whole.steps

@@ -158,6 +158,24 @@ def covariate(space, table, column):
 
 
 @kernel
+def find_node(table, f, target):
+    """Walk to the node of this number, in preorder; returns (node, length of the path)."""
+    path, length, node, left = table.path, np.int64(0), f, target
+    while left > 0:
+        left -= 1
+        first = table.start[node]
+        i = np.int64(0)
+        while left >= table.nodes[table.child[first + i]]:
+            left -= table.nodes[table.child[first + i]]
+            i += 1
+        path[length, 0] = node
+        path[length, 1] = i
+        length += 1
+        node = table.child[first + i]
+    return node, length
+
+
+@kernel
 def truncate(table, count, children):
     """Forget every feature from number ``count`` on, last come first gone, so that no search path is broken."""
     index, keys = table.slots, table.key

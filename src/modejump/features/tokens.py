@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from modejump.core.errors import InputError
@@ -59,6 +60,48 @@ def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
         else:
             refuse(text, at, f"{text[at]!r} has no meaning: put a name with such a letter in backticks")
     yield Token("end", "", at)
+
+
+class TokenReader:
+    """Reads a text token by token; ``token`` is the one to be read next.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    symbols : sequence of str
+        As for `tokens`.
+    names : collection of str, optional
+        The columns there are.
+    """
+
+    def __init__(self, text: str, symbols: Sequence[str], names: Collection[str] | None) -> None:
+        self.text, self.names, self.nesting = text, None if names is None else frozenset(names), 0
+        self._tokens = tokens(text, symbols)
+        self.token = self.following()
+
+    def following(self) -> Token:
+        """The token after the one to be read next."""
+        return next(self._tokens)
+
+    def advance(self) -> Token:
+        """Read a token."""
+        token, self.token = self.token, self.following()
+        return token
+
+    def accept(self, kind: str) -> bool:
+        """Read a token where it is of a kind; whether it was."""
+        found = self.token.kind == kind
+        if found:
+            self.advance()
+        return found
+
+    def need_column(self, token: Token) -> None:
+        """Refuse a name that is no column."""
+        if self.names is not None and token.value not in self.names:
+            close = difflib.get_close_matches(token.value, sorted(self.names), n=1)
+            advice = f"perhaps you mean {close[0]!r}" if close else "use the names of the columns"
+            refuse(self.text, token.start, f"{token} is no column: {advice}")
 
 
 def _quoted_name(text: str, start: int) -> tuple[str, int]:

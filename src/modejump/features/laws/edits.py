@@ -45,7 +45,7 @@ from modejump.features.laws.operators import (
     sum_of,
     term,
 )
-from modejump.features.table import covariate, within_limits
+from modejump.features.table import covariate, find_node, within_limits
 
 OPERATORS = (
     "mutation", "crossover", "modification", "projection",
@@ -76,24 +76,6 @@ EDIT_GAIN = np.array(
 MORE_PARENTS = 0.6
 # No node above.
 TOP = -1
-
-
-@kernel
-def _find_node(table, f, target):
-    """Walk to the node of this number, in preorder; returns (node, length of the path)."""
-    path, length, node, left = table.path, np.int64(0), f, target
-    while left > 0:
-        left -= 1
-        first = table.start[node]
-        i = np.int64(0)
-        while left >= table.nodes[table.child[first + i]]:
-            left -= table.nodes[table.child[first + i]]
-            i += 1
-        path[length, 0] = node
-        path[length, 1] = i
-        length += 1
-        node = table.child[first + i]
-    return node, length
 
 
 @kernel
@@ -168,7 +150,7 @@ def _becomes_sum(space, table, node, above):
 
 @implements(edit_choices, LawSpace)
 def _edit_choices(space, table, f, number, operator):
-    node, length = _find_node(table, f, number)
+    node, length = find_node(table, f, number)
     kind, above = table.kind[node], _above(table, length)
     alone = kind == CALL and table.kind[table.child[table.start[node]]] != SUM
     # A monomial that is no factor of another.
@@ -284,7 +266,7 @@ def _edit_node(space, table, operator, node, choice):
 
 @implements(edited, LawSpace)
 def _edited(space, table, f, number, operator, choice):
-    node, length = _find_node(table, f, number)
+    node, length = find_node(table, f, number)
     new = _edit_node(space, table, operator, node, choice)
     if new < 0 or new == node:
         return np.int64(-1)
@@ -304,7 +286,7 @@ def _part(table, f, rng):
     """A random monomial in f, f itself among them."""
     node = f
     for _ in range(8):
-        node, _ = _find_node(table, f, below(rng, table.nodes[f]))
+        node, _ = find_node(table, f, below(rng, table.nodes[f]))
         if table.kind[node] <= PRODUCT:
             return node
     return f
@@ -317,7 +299,7 @@ def _cross(space, table, f, g, rng):
     if way < 2:
         return product(space, table, f, g, np.int64(space.denominator if way == 0 else -space.denominator))
     part = g if uniform(rng) < 0.5 else _part(table, g, rng)
-    node, length = _find_node(table, f, below(rng, table.nodes[f]))
+    node, length = find_node(table, f, below(rng, table.nodes[f]))
     if way == 2:
         return _replace_up(space, table, part, length) if table.kind[node] <= PRODUCT else np.int64(-1)
     inside, above = _takes_term(table, node), _above(table, length)

@@ -11,7 +11,6 @@ The grammar, with blanks allowed between tokens::
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +21,7 @@ from modejump.features.laws.expression import MAX_DEPTH, Feature, first_fixed
 from modejump.features.laws.powers import POWERS, SAME
 from modejump.features.laws.printing import CONSTANT
 from modejump.features.nonlinear.transforms import transforms
-from modejump.features.tokens import Token, refuse, tokens
+from modejump.features.tokens import Token, TokenReader, refuse
 
 _SYMBOLS: Final = ("**", "*", "^", "/", "+", "-", "(", ")")
 _MOST_DIGITS: Final = 40
@@ -124,18 +123,17 @@ def read(
         raise InputError(f"A law is read from text, got {text!r}.")
     if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
         raise InputError("names must be a list of column names, each of them text.")
-    return _Parser(text, None if names is None else frozenset(names), constants, known_transforms).law()
+    return _Parser(text, names, constants, known_transforms).law()
 
 
-class _Parser:
-    """One method for each rule of the grammar; ``token`` is the one to be read next."""
+class _Parser(TokenReader):
+    """One method for each rule of the grammar."""
 
-    def __init__(self, text: str, names: frozenset[str] | None, constants: bool | None, known_transforms: bool) -> None:
-        self.text, self.names, self.constants = text, names, constants
-        self.known_transforms = known_transforms
-        self.nesting = 0
-        self._tokens = tokens(text, _SYMBOLS)
-        self.token = next(self._tokens)
+    def __init__(
+        self, text: str, names: Collection[str] | None, constants: bool | None, known_transforms: bool
+    ) -> None:
+        super().__init__(text, _SYMBOLS, names)
+        self.constants, self.known_transforms = constants, known_transforms
 
     def law(self) -> Node:
         law = self.sum()
@@ -206,10 +204,7 @@ class _Parser:
                 return Node("constant", token.value, token.start)
         if not known and token.value == "pi" and token.kind == "name":
             return Node("pi", token.value, token.start)
-        if not known:
-            close = difflib.get_close_matches(token.value, sorted(self.names or ()), n=1)
-            advice = f"perhaps you mean {close[0]!r}" if close else "use the names of the columns"
-            refuse(self.text, token.start, f"{token} is no column: {advice}")
+        self.need_column(token)
         return Node("column", token.value, token.start)
 
     def call(self, token: Token) -> Node:
@@ -234,17 +229,6 @@ class _Parser:
             refuse(self.text, self.token.start, f"the law is more than {MAX_DEPTH} brackets deep: write a smaller one")
         self.nesting += 1
         return self.advance()
-
-    def accept(self, kind: str) -> bool:
-        found = self.token.kind == kind
-        if found:
-            self.advance()
-        return found
-
-    def advance(self) -> Token:
-        token = self.token
-        self.token = next(self._tokens)
-        return token
 
     def refuse_next(self, expected: str) -> NoReturn:
         """Say what was expected in place of the next token."""

@@ -11,12 +11,11 @@ The grammar, with blanks allowed between tokens::
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
 from modejump.core.errors import InputError
 from modejump.features.logic.expression import MOST_NAMED, WORDS, LogicFeature, joined, negated
-from modejump.features.tokens import Token, refuse, tokens
+from modejump.features.tokens import Token, TokenReader, refuse
 
 _SYMBOLS = ("!", "~", "&", "|", "(", ")")
 _MOST_NESTED = 50
@@ -44,19 +43,18 @@ def parse(text: str, names: Collection[str] | None = None) -> LogicFeature:
     return LogicFeature.of(*_Parser(text, names).feature())
 
 
-class _Parser:
-    """One method for each rule of the grammar; ``token`` is the one to be read next."""
+class _Parser(TokenReader):
+    """One method for each rule of the grammar."""
 
     def __init__(self, text: str, names: Collection[str] | None) -> None:
-        self.text, self.names, self.nesting = text, names, 0
-        self._tokens = tokens(text, _SYMBOLS)
+        super().__init__(text, _SYMBOLS, names)
         self.seen: set[str] = set()
-        self.advance()
 
-    def advance(self) -> None:
-        token = next(self._tokens)
+    def following(self) -> Token:
+        """The next token; words and other signs stand for the operators."""
+        token = super().following()
         word = "!" if token.kind == "~" else WORDS.get(token.value) if token.kind == "name" else None
-        self.token = token if word is None else Token(word, word, token.start)
+        return token if word is None else Token(word, word, token.start)
 
     def feature(self) -> Function:
         made = self.either()
@@ -103,10 +101,7 @@ class _Parser:
         return self.covariate(token)
 
     def covariate(self, token: Token) -> Function:
-        if self.names is not None and token.value not in self.names:
-            close = difflib.get_close_matches(token.value, sorted(self.names), n=1)
-            advice = f"perhaps you mean {close[0]!r}" if close else "use the names of the columns"
-            refuse(self.text, token.start, f"{token} is no column: {advice}")
+        self.need_column(token)
         self.seen.add(token.value)
         if len(self.seen) > MOST_NAMED:
             refuse(self.text, token.start, f"it names more than {MOST_NAMED} columns: write a smaller expression")

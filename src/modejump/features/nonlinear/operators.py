@@ -16,7 +16,7 @@ import numpy as np
 from modejump.core.compilation import implements, kernel
 from modejump.core.random import below, uniform
 from modejump.features.language import assemble, edit_choices, edited, make_feature, measure
-from modejump.features.table import COVARIATE, MAX_CHILDREN, covariate, intern, sort_children, within_limits
+from modejump.features.table import COVARIATE, MAX_CHILDREN, covariate, find_node, intern, sort_children, within_limits
 
 # Kinds of features besides covariates.
 MODIFICATION, PRODUCT, PROJECTION = 1, 2, 3
@@ -163,24 +163,6 @@ def _make_feature(space, table, operator, count, rng):
 
 
 @kernel
-def _find_node(table, f, target):
-    """Walk to the node of this number, in preorder; returns (node, length of the path)."""
-    path, length, node, left = table.path, np.int64(0), f, target
-    while left > 0:
-        left -= 1
-        first = table.start[node]
-        i = np.int64(0)
-        while left >= table.nodes[table.child[first + i]]:
-            left -= table.nodes[table.child[first + i]]
-            i += 1
-        path[length, 0] = node
-        path[length, 1] = i
-        length += 1
-        node = table.child[first + i]
-    return node, length
-
-
-@kernel
 def _replace_up(space, table, new, length):
     """Put a new node at the end of the path and rebuild every feature above it; -1 where that fails."""
     for level in range(length - 1, -1, -1):
@@ -217,7 +199,7 @@ def _without_factor(space, table, f, skip):
 
 @implements(edit_choices, NonlinearSpace)
 def _edit_choices(space, table, f, number, operator):
-    node, _ = _find_node(table, f, number)
+    node, _ = find_node(table, f, number)
     kind = table.kind[node]
     if operator == INSERT or (operator == SWAP_LEAF and kind == COVARIATE):
         return np.int64(space.n_columns)
@@ -250,7 +232,7 @@ def _edit_node(space, table, operator, node, choice):
 
 @implements(edited, NonlinearSpace)
 def _edited(space, table, f, number, operator, choice):
-    node, length = _find_node(table, f, number)
+    node, length = find_node(table, f, number)
     new = _edit_node(space, table, operator, node, choice)
     if new < 0 or new == node:
         return np.int64(-1)

@@ -11,14 +11,13 @@ The grammar, with blanks allowed between tokens::
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from typing import NoReturn
 
 from modejump.core.errors import InputError
 from modejump.features.nonlinear.expression import MAX_DEPTH, Feature, Kind, compose
 from modejump.features.nonlinear.transforms import transforms
-from modejump.features.tokens import Token, refuse, tokens
+from modejump.features.tokens import Token, TokenReader, refuse
 
 MAX_EXPONENT = 64
 
@@ -49,16 +48,12 @@ def parse(text: str, names: Collection[str] | None = None, known_transforms: boo
     return _Parser(text, names, known_transforms).feature()
 
 
-class _Parser:
-    """One method for each rule of the grammar; ``token`` is the one to be read next."""
+class _Parser(TokenReader):
+    """One method for each rule of the grammar."""
 
     def __init__(self, text: str, names: Collection[str] | None, known_transforms: bool) -> None:
-        self.text = text
-        self.names = None if names is None else frozenset(names)
+        super().__init__(text, _SYMBOLS, names)
         self.known_transforms = known_transforms
-        self.nesting = 0
-        self._tokens = tokens(text, _SYMBOLS)
-        self.token = next(self._tokens)
 
     def feature(self) -> Feature:
         feature = self.product()
@@ -100,10 +95,7 @@ class _Parser:
         self.refuse_next("a name or '('")
 
     def covariate(self, token: Token) -> Feature:
-        if self.names is not None and token.value not in self.names:
-            close = difflib.get_close_matches(token.value, sorted(self.names), n=1)
-            advice = f"perhaps you mean {close[0]!r}" if close else "use the names of the columns"
-            refuse(self.text, token.start, f"{token} is no column: {advice}")
+        self.need_column(token)
         return Feature.covariate(token.value)
 
     def call(self, token: Token) -> Feature:
@@ -136,15 +128,6 @@ class _Parser:
         if not self.accept(")"):
             self.refuse_next(expected)
         self.nesting -= 1
-
-    def accept(self, kind: str) -> bool:
-        if self.token.kind != kind:
-            return False
-        self.advance()
-        return True
-
-    def advance(self) -> None:
-        self.token = next(self._tokens)
 
     def refuse_next(self, expected: str) -> NoReturn:
         """Say what was expected in place of the next token."""

@@ -9,7 +9,6 @@ from modejump.features.expression import Expression
 from modejump.kernels.populations.archive import NEGLIGIBLE
 from modejump.kernels.populations.evolve import CENSUS, FIRST_DRAWS, new_evolution
 from modejump.kernels.populations.feature_chain import EVOLVE_FEATURES, REMEMBER, RESTORE_PLACES
-from modejump.kernels.populations.genetic import TABLE_FULL
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
 from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain
@@ -36,6 +35,8 @@ class EvolutionChain(SearchChain):
     memory : int
         Bytes for the columns that are kept.
     """
+
+    task = EVOLVE_FEATURES
 
     def __init__(
         self,
@@ -85,18 +86,7 @@ class EvolutionChain(SearchChain):
         ended = evolution.run_best[: min(self.restarts, len(evolution.run_best))]
         return ended.copy() if len(ended) else np.array([float(evolution.scalars["met"])])
 
-    def compile(self) -> None:
-        """Compile, so that no clock counts it."""
-        self.work(EVOLVE_FEATURES, steps=0)
-
-    def run_to(self, populations: int) -> None:
-        """Search until so many generations in all; the table of features is renewed where it is full."""
-        while (left := populations - self.populations) > 0:
-            _, reason = self.work(EVOLVE_FEATURES, steps=left)
-            if reason == TABLE_FULL:
-                self._keep_best_features()
-
-    def _keep_best_features(self) -> None:
+    def begin_table(self) -> None:
         """Keep the model and the best features in a new table; columns of others are forgotten."""
         evolution, population = self.arrays.evolution, self.arrays.population
         members = population.feature.copy()

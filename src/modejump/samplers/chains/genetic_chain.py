@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03
 
 class SearchChain(Workspace):
     """A chain whose archive takes in the models that it meets."""
+
+    # The compiled work of a chain of this kind.
+    task: ClassVar[int]
 
     def __init__(self, problem: FeatureProblem, places: int, **room: Any) -> None:
         super().__init__(problem, places, **room)
@@ -70,12 +73,19 @@ class SearchChain(Workspace):
         return float(self.arrays.archive.scalars["best"])
 
     @abstractmethod
+    def begin_table(self) -> None:
+        """Begin with an empty table of features, because the old one is full."""
+
     def compile(self) -> None:
         """Compile, so that no clock counts it."""
+        self.work(self.task, steps=0)
 
-    @abstractmethod
     def run_to(self, populations: int) -> None:
-        """Search until so many pieces of work in all."""
+        """Search until so many pieces of work in all; the table of features is renewed where it is full."""
+        while (left := populations - self.populations) > 0:
+            _, reason = self.work(self.task, steps=left)
+            if reason == TABLE_FULL:
+                self.begin_table()
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -164,6 +174,8 @@ class GeneticChain(SearchChain):
         Distinct models that can be counted.
     """
 
+    task = EVOLVE
+
     def __init__(
         self,
         problem: FeatureProblem,
@@ -216,18 +228,10 @@ class GeneticChain(SearchChain):
         """The chain is one search, however often it has begun anew."""
         return np.array([self.best])
 
-    def compile(self) -> None:
-        """Compile, so that no clock counts it."""
-        self.work(EVOLVE, steps=0)
-
-    def run_to(self, populations: int) -> None:
-        """Search until so many populations in all; the table of features is renewed where it is full."""
-        while (left := populations - self.populations) > 0:
-            _, reason = self.work(EVOLVE, steps=left)
-            if reason == TABLE_FULL:
-                # The population starts again.
-                self.renew_table()
-                self.arrays.genetic.scalars["started"] = 0
+    def begin_table(self) -> None:
+        """Begin with an empty table; the population starts again."""
+        self.renew_table()
+        self.arrays.genetic.scalars["started"] = 0
 
     def snapshot(self) -> Snapshot:
         """The chain between two populations."""
