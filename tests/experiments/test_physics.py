@@ -107,7 +107,7 @@ SPELLINGS = {
     "predator": "r*x; a*x*y",
     "fitness": "p^2*w1; p*(1 - p)*w2; (1 - p)^2*w3",
 }
-TOO_LONG = {"paramagnet"}
+TOO_LONG = {"paramagnet", "impedance"}
 
 
 @pytest.mark.parametrize("name", [name for name in PHYSICS_LAWS if name != "snell"])
