@@ -32,7 +32,7 @@ from modejump import (
 from modejump.experiments.oracle import exact_posterior
 from modejump.likelihoods import resolve_family
 from modejump.likelihoods.gaussian.marginal import floored, log_marginal, log_marginal_fast
-from modejump.likelihoods.gaussian.student import DEGREES, TAILS, estimate_noise, estimate_tail
+from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, TAILS, estimate_noise, estimate_tail
 from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.posterior.prediction.distribution import new_rows
 from modejump.priors import COEF_PRIORS
@@ -157,6 +157,36 @@ def test_exact_data_have_no_heavy_tails() -> None:
     assert math.isinf(estimate_noise(x, x @ [1.0, 1e5], np.ones(50), DEGREES, noise_floor=1e-3).dof)
 
 
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("dof", [3.0, math.inf])
+def test_errors_that_grow_with_the_mean_are_found(spread: float, dof: float) -> None:
+    rng = np.random.default_rng(11)
+    x = np.column_stack([np.ones(600), np.exp(rng.normal(size=600))])
+    mean, error = x @ [0.5, 2.0], rng.normal(size=600) if math.isinf(dof) else rng.standard_t(dof, 600)
+    y = mean + 0.02 * mean**spread * error
+    found = estimate_noise(x, y, np.ones(600), DEGREES, spreads=SPREADS)
+    assert found.spread == spread and math.isinf(found.dof) == math.isinf(dof)
+    # The likelihood is that of the errors as they are, with no unit in between.
+    scale = 0.02 if spread == 0.0 else found.scale / found.unit
+    assert scale == pytest.approx(0.02, rel=0.2)
+    known = estimate_noise(x, y, np.ones(600), (found.dof,), spreads=(spread,))
+    errors = stats.t(found.dof) if math.isfinite(dof) else stats.norm
+    value = errors.logpdf(found.residual / (found.scale * found.size)) - np.log(found.scale * found.size)
+    assert found.log_likelihood == pytest.approx(value.sum(), abs=0.01)
+    assert known.log_likelihood == pytest.approx(found.log_likelihood, abs=0.05)
+    # New observations, for a mean of size one.
+    tail, relative = estimate_tail(found, np.ones(600))
+    weighted = math.sqrt(float(found.weight @ found.residual**2 / found.weight.sum()))
+    wanted = stats.t(tail).ppf(0.95) / errors.ppf(0.95) if math.isfinite(tail) else 1.0
+    assert relative * weighted * wanted == pytest.approx(0.02, rel=0.25)
+
+
+def test_responses_of_both_signs_have_errors_that_are_alike() -> None:
+    x = np.column_stack([np.ones(100), np.linspace(-1.0, 1.0, 100)])
+    y = x[:, 1] * (1.0 + 0.1 * np.random.default_rng(12).normal(size=100))
+    assert estimate_noise(x, y, np.ones(100), spreads=SPREADS).spread == 0.0
+
+
 # --- the target -------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +267,28 @@ def test_coefficients_keep_their_errors(fitted: BGNLMRegressor) -> None:
     assert abs(row["mean"] - 2.0) < 4.0 * row["sd"] and 0.001 < row["sd"] < 0.05
 
 
+def test_intervals_grow_with_the_mean() -> None:
+    def relative(rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(np.exp(rng.normal(size=(rows, 3))), columns=list("abc"))
+        return X, (2.0 * X["a"] * X["b"] * (1.0 + 0.05 * rng.normal(size=rows))).to_numpy()
+
+    model = student().fit(*relative(150, 1))
+    errors = model.problem_.family
+    assert model.best_model() == ("a*b",) and errors.dof == math.inf and errors.spread == 1.0
+    assert "Gaussian errors, in proportion to the mean" in model.summary()
+    X, y = relative(20_000, 2)
+    frame = model.predict(X, interval=0.9)
+    covered = (frame["lower"] < y) & (y < frame["upper"])
+    for some in (y < np.quantile(y, 0.2), y > np.quantile(y, 0.8)):
+        assert covered[some].mean() == pytest.approx(0.9, abs=0.04)
+    std = model.posterior_.predictor().std(new_rows(model.problem_, *model._columns(X.to_numpy()[:200], "bma")))
+    assert np.median(std / frame["mean"][:200]) == pytest.approx(0.05, rel=0.2)
+    # Where all rows are alike, intervals of small responses are far too wide, and those of large ones too short.
+    other = student(family=Student(spread=0)).fit(*relative(150, 1)).predict(X, interval=0.9)
+    assert ((other["lower"] < y) & (y < other["upper"]))[y > np.quantile(y, 0.8)].mean() < 0.8
+
+
 # --- storage ----------------------------------------------------------------------------------------------------
 
 
@@ -285,7 +337,14 @@ def test_a_resumed_run_has_the_weights_it_had(fitted: BGNLMRegressor, tmp_path: 
 
 
 def test_families_have_a_text_and_copies() -> None:
-    for family in (Student(), Student(3), Student(0.5), Student(2, tail=(0.7, 0.3))):
+    for family in (
+        Student(),
+        Student(3),
+        Student(0.5),
+        Student(2, tail=(0.7, 0.3)),
+        Student(spread=1),
+        Student(math.inf, spread=0.5),
+    ):
         assert resolve_family(family.spec) == family == pickle.loads(pickle.dumps(family)) == copy.deepcopy(family)
     assert Student(3) != Student(4) != Student() and Student(3) != resolve_family("gaussian")
     assert clone(student(family=Student(3))).family == Student(3)
@@ -294,7 +353,7 @@ def test_families_have_a_text_and_copies() -> None:
 # --- bad input --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dof", [0.0, -1.0, math.inf, math.nan, "3", True])
+@pytest.mark.parametrize("dof", [0.0, -1.0, math.nan, "3", True])
 def test_bad_degrees_of_freedom_are_refused(dof: Any) -> None:
     with pytest.raises(InputError, match="dof of Student-t errors"):
         Student(dof)
@@ -306,6 +365,7 @@ def test_bad_degrees_of_freedom_are_refused(dof: Any) -> None:
         (lambda: student(noise_floor=-1.0), "noise_floor must be a number of at least 0"),
         (lambda: student(noise_floor="small"), "noise_floor must be a number of at least 0"),
         (lambda: student(family="student(x)"), "dof of Student-t errors must be a number"),
+        (lambda: student(family="student(3,2)"), "spread of Student-t errors must be a number from 0 to 1"),
         (lambda: student(family="gaussian(3)"), "takes no parameter"),
         (lambda: student(family="poisson", noise_floor=0.1), "noise_floor does not go with family 'poisson'"),
         (lambda: student(link="log"), "the student family has no link 'log'"),

@@ -319,7 +319,9 @@ def test_the_edits_that_complete_a_library_take_their_share_of_the_seconds(monke
     x = rng.uniform(0.5, 3.0, (1000, 6))
     y = x[:, 0] * np.sin(x[:, 1]) + x[:, 2] + rng.normal(size=1000)
     names = ("sin", "troot", "sigmoid")
-    problem = feature_problem(x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space(rules="paper"))
+    problem = feature_problem(
+        x, y, "abcdef", transforms=[transforms[name] for name in names], space=Space(rules="paper")
+    )
 
     def edited(work: Workspace, task: int, *_: Any, **__: Any) -> float:
         return float(work.arrays.scalars["done"]) if task == SCORE_EDITS else 0.0

@@ -13,7 +13,7 @@ from modejump.features.expression import Expression
 from modejump.features.laws.written import Scale
 from modejump.likelihoods import Family, Gaussian
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.likelihoods.gaussian.student import DEGREES, Noise, Student, estimate_noise
+from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, Noise, Student, estimate_noise
 from modejump.posterior.fits import generalised_marginal, residual_shares
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
@@ -150,14 +150,15 @@ def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tu
     family = data.family
     assert isinstance(family, Student)
     degrees = DEGREES if family.dof is None else (family.dof,)
+    spreads = SPREADS if family.spread is None else (family.spread,)
     weighted, estimate = data, fit_constants(columns, scales, data)
     for _ in range(TURNS):
         design = _design(columns(estimate.constants, slice(None)))
-        noise = estimate_noise(design, data.y, data.weight, degrees)
+        noise = estimate_noise(design, data.y, data.weight, degrees, spreads=spreads)
         weight = data.weight * noise.weight
         weight *= data.weight.sum() / weight.sum()
         moved = float(np.abs(weight - weighted.weight).max())
-        errors = Student(noise.dof) if np.isfinite(noise.dof) else Gaussian()
+        errors = Gaussian() if noise.gaussian else Student(noise.dof, spread=noise.spread)
         weighted = Data(data.y, weight, errors, frozen=True)
         estimate = fit_constants(columns, scales, weighted, estimate.constants)
         if not scales or moved < 1e-6 * weight.max():
@@ -165,16 +166,18 @@ def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tu
     if np.isfinite(noise.dof):
         # Given the weights, errors would seem smaller than they are: the weights were chosen by these very rows.
         variance = _variance_of_weighted(noise, data.weight)
-        estimate = _with_precision(columns, estimate.constants, estimate.coef, list(scales), data, variance)
+        sized = data._replace(weight=data.weight / noise.size**2)
+        estimate = _with_precision(columns, estimate.constants, estimate.coef, list(scales), sized, variance)
     return estimate, weighted
 
 
 def _variance_of_weighted(noise: Noise, case: np.ndarray) -> float:
     """Variance, for one row, of estimates whose score is the weighted residual: E(score^2) / E(score')^2."""
-    squares = np.square(noise.residual / noise.scale)
+    residual = noise.standardised()
+    squares = np.square(residual / noise.scale)
     weight = (noise.dof + 1.0) / (noise.dof + squares)
     slope = (noise.dof + 1.0) * (noise.dof - squares) / np.square(noise.dof + squares)
-    score = np.average(np.square(weight * noise.residual), weights=case)
+    score = np.average(np.square(weight * residual), weights=case)
     return float(score / np.average(slope, weights=case) ** 2)
 
 

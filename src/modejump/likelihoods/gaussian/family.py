@@ -21,8 +21,10 @@ class Gaussian(Family):
     name = "gaussian"
     links = (IDENTITY,)
     conjugate = True
-    # Errors of new observations: degrees of freedom, and scale relative to that of the residuals.
+    # Errors of new observations: degrees of freedom, and scale relative to that of the residuals. It is proportional to
+    # the mean to a power, the spread; None where that is to be estimated.
     tail: tuple[float, float] = (math.inf, 1.0)
+    spread: float | None = 0.0
 
     def words(self) -> str:
         """Nothing."""

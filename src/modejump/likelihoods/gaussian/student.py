@@ -5,6 +5,10 @@ errors are Student-t with :math:`\\nu` degrees of freedom and scale :math:`\\sig
 conditional means :math:`(\\nu + 1) / (\\nu + r_i^2 / \\sigma^2)` under one good model, before any sampling, and are
 part of the target from then on: everything exact about Gaussian responses stays exact.
 
+Errors may grow with the mean, as those of measurements do that are given to so many digits. The scale of a row's error
+is then :math:`\\sigma` times the size of its mean to a power, the *spread*, and its weight is divided by the square of
+that size.
+
 Two things ask how heavy the tails are. Weights must not rule rows out: with one degree of freedom or less, whatever
 suits half of the rows to the last digit wins, so that they have two at least. New observations have the tails that the
 residuals show, however heavy: their errors are Student-t with degrees of freedom and a scale of their own.
@@ -29,6 +33,11 @@ from modejump.priors.base import real_number
 # new observations.
 DEGREES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, math.inf)
 TAILS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.5, *DEGREES)
+# Powers of the mean that the scale of errors may be proportional to, where none is given.
+SPREADS = (0.0, 0.5, 1.0)
+# No mean is smaller, for its error, than this share of their median; turns between means and the scales of the rows.
+LEAST_MEAN = 0.01
+TURNS = 2
 # Errors of more scales than this are gross ones, whose size says nothing about a model.
 GROSS = 5.0
 # Steps of the EM algorithm at most, and the gain of the log likelihood, relative to its size, that ends it.
@@ -42,55 +51,70 @@ class Student(Gaussian):
     Parameters
     ----------
     dof : float, optional
-        Degrees of freedom; estimated by default, infinity (Gaussian errors, no weights) included.
+        Degrees of freedom, infinite for Gaussian errors; estimated by default.
+    spread : float, optional
+        The scale of errors is proportional to the size of the mean to this power, from 0 (all rows alike) to 1 (errors
+        of so many percent). Estimated by default, as 0, 1/2 or 1, where all responses have one sign; 0 otherwise.
     link : str, optional
         "identity".
     tail : tuple of two floats, optional
-        Errors of new observations: degrees of freedom, and their scale relative to that of the weighted residuals. By
-        default they are those of the weights.
+        Errors of new observations: degrees of freedom, and their scale, for a mean of size one, relative to that of the
+        weighted residuals. By default they are those of the weights.
 
     Examples
     --------
     >>> Student(3), Student(3).spec
-    (Student(dof=3.0), 'student(3)')
+    (Student(dof=3.0, spread=None), 'student(3)')
     """
 
     name = "student"
     links = (Link("identity", predictor=np.asarray, mean=np.asarray),)
 
     def __init__(
-        self, dof: float | None = None, link: str | None = None, tail: tuple[float, float] | None = None
+        self,
+        dof: float | None = None,
+        link: str | None = None,
+        spread: float | None = None,
+        tail: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(link)
-        self.dof = None if dof is None else real_number(dof, "dof of Student-t errors", above=0.0)
+        self.dof = dof if dof is None or dof == math.inf else real_number(dof, "dof of Student-t errors", above=0.0)
+        self.spread = spread
+        if spread is not None and not 0.0 <= real_number(spread, "spread of Student-t errors") <= 1.0:
+            raise InputError(f"spread of Student-t errors must be a number from 0 to 1; got {spread!r}.")
         self.tail = (math.inf if self.dof is None else self.dof, 1.0) if tail is None else tail
 
     @classmethod
     def from_spec(cls, inside: str, link: str | None) -> Family:
-        """The family with degrees of freedom as its text has them."""
+        """The family with degrees of freedom, spread and tail as its text has them."""
         try:
-            numbers = [float(part) for part in inside.split(",")] if inside else [None]
+            numbers = [float(part) if part.strip() else None for part in inside.split(",")]
         except ValueError:
             raise InputError(f"dof of Student-t errors must be a number; got {inside!r}.") from None
-        return cls(numbers[0], link, (numbers[1], numbers[2]) if len(numbers) == 3 else None)  # type: ignore[arg-type]
+        dof, spread, *tail = [*numbers, None][: max(len(numbers), 2)]
+        return cls(dof, link, spread, tuple(tail) if len(tail) == 2 else None)  # type: ignore[arg-type]
 
     @property
     def spec(self) -> str:
-        """The name, with the degrees of freedom where they are given, and with the tail where it has its own."""
-        if self.dof is None:
-            return self.name
-        numbers = (self.dof,) if self.tail == (self.dof, 1.0) else (self.dof, *self.tail)
-        return f"{self.name}({','.join(f'{number:.17g}' for number in numbers)})"
+        """The name, with the degrees of freedom and the spread where they are given, and with a tail of its own."""
+        own = (math.inf if self.dof is None else self.dof, 1.0)
+        numbers = [self.dof, self.spread, *(() if self.tail == own else self.tail)]
+        while numbers and numbers[-1] is None:
+            numbers.pop()
+        inside = ",".join("" if number is None else f"{number:.17g}" for number in numbers)
+        return f"{self.name}({inside})" if numbers else self.name
 
     def words(self) -> str:
         """What the errors are, and that weights are part of the target."""
         if self.dof is None:
             return "Student-t errors"
-        new = "" if self.tail == (self.dof, 1.0) else f" (new observations have {self.tail[0]:g})"
-        return (
-            f"Student-t errors, {self.dof:g} degrees of freedom{new}; the weights of the rows were frozen before "
-            "sampling, and probabilities are given them"
-        )
+        kind = "Gaussian errors"
+        if math.isfinite(self.dof):
+            new = "" if self.tail[0] == self.dof else f" (new observations have {self.tail[0]:g})"
+            kind = f"Student-t errors, {self.dof:g} degrees of freedom{new}"
+        if self.spread:
+            kind += ", in proportion to the " + ("mean" if self.spread == 1.0 else f"mean to the power {self.spread:g}")
+        return f"{kind}; the weights of the rows were frozen before sampling, and probabilities are given them"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Student) and self.spec == other.spec
@@ -99,10 +123,10 @@ class Student(Gaussian):
         return hash(self.spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.dof, self.link, self.tail)
+        return type(self), (self.dof, self.link, self.spread, self.tail)
 
     def __repr__(self) -> str:
-        return f"Student(dof={self.dof!r})"
+        return f"Student(dof={self.dof!r}, spread={self.spread!r})"
 
 
 class Noise(NamedTuple):
@@ -118,6 +142,12 @@ class Noise(NamedTuple):
         What the model leaves of the response.
     log_likelihood : float
         At the maximum.
+    spread : float
+        Power of the mean that the scale of a row's error is proportional to.
+    size : ndarray of shape (n,)
+        The mean of each row to that power, in units of ``unit``.
+    unit : float
+        Geometric mean over the rows.
     """
 
     dof: float
@@ -125,6 +155,18 @@ class Noise(NamedTuple):
     weight: np.ndarray
     residual: np.ndarray
     log_likelihood: float
+    spread: float
+    size: np.ndarray
+    unit: float
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether all rows have the same Gaussian error."""
+        return math.isinf(self.dof) and self.spread == 0.0
+
+    def standardised(self) -> np.ndarray:
+        """Residuals in units of the sizes of the rows."""
+        return self.residual / self.size
 
 
 def estimate_noise(
@@ -133,11 +175,12 @@ def estimate_noise(
     case_weight: np.ndarray,
     degrees: Sequence[float] = DEGREES,
     noise_floor: float = 0.0,
+    spreads: Sequence[float] = (0.0,),
 ) -> Noise:
     """Degrees of freedom, scale and weights of a model's errors by maximum likelihood.
 
     Finite degrees of freedom have to gain half the logarithm of the observations over Gaussian errors, as a parameter
-    does in Schwarz's criterion.
+    does in Schwarz's criterion, and errors that grow with the mean the same over others, where there is a choice.
 
     Parameters
     ----------
@@ -151,27 +194,70 @@ def estimate_noise(
         Degrees of freedom to try.
     noise_floor : float
         Standard deviation that the measurement cannot resolve: its square is added to the square of every residual.
+    spreads : sequence of float
+        Powers of the mean to try. Where responses have both signs, errors are taken not to grow with the mean.
     """
-    cost = 0.5 * math.log(case_weight.sum()) if len(degrees) > 1 else 0.0
-    found = _profile(design, y, case_weight, degrees, noise_floor)
-    return max(found, key=lambda noise: noise.log_likelihood - (cost if math.isfinite(noise.dof) else 0.0))
+
+    def net(noise: Noise) -> float:
+        return noise.log_likelihood - price_of_noise(noise, case_weight, degrees, spreads)
+
+    alike = max(_profile(design, y, case_weight, degrees, np.full(len(y), noise_floor**2)), key=net)
+    if y.min() < 0.0 < y.max():
+        return alike
+    found = [alike] if 0.0 in spreads else []
+    for spread in spreads:
+        noise = alike
+        for some in [(alike.dof,)] * (TURNS - 1) + [degrees] if spread else ():
+            size, unit = _sizes(y - noise.residual, spread, case_weight)
+            profile = _profile(design / size[:, None], y / size, case_weight, some, np.square(noise_floor / size))
+            best = max(profile, key=net)
+            noise = best._replace(
+                residual=size * best.residual, weight=best.weight / size**2, spread=spread, size=size, unit=unit
+            )
+        if noise is not alike:
+            found.append(noise)
+    return max(found, key=net)
+
+
+def _sizes(mean: np.ndarray, spread: float, case: np.ndarray) -> tuple[np.ndarray, float]:
+    """Means to a power in units of their geometric mean, so that likelihoods need no Jacobian; and that unit."""
+    mean = np.abs(mean)
+    size = np.maximum(mean, LEAST_MEAN * np.median(mean) + 1e-300) ** spread
+    unit = math.exp(float(case @ np.log(size)) / float(case.sum()))
+    return size / unit, unit
+
+
+def price_of_noise(noise: Noise, case_weight: np.ndarray, degrees: Sequence[float], spreads: Sequence[float]) -> float:
+    """What the parameters of errors cost a log likelihood, those that were chosen.
+
+    Parameters
+    ----------
+    noise : Noise
+        Errors of a model.
+    case_weight : ndarray of shape (n,)
+        Case weights.
+    degrees, spreads : sequence of float
+        What there was to choose from.
+    """
+    chosen = (math.isfinite(noise.dof) and len(degrees) > 1) + (noise.spread > 0.0 and len(spreads) > 1)
+    return 0.5 * chosen * math.log(case_weight.sum())
 
 
 def _profile(
-    design: np.ndarray, y: np.ndarray, case: np.ndarray, degrees: Sequence[float], noise_floor: float
+    design: np.ndarray, y: np.ndarray, case: np.ndarray, degrees: Sequence[float], floor: np.ndarray
 ) -> list[Noise]:
     """Maxima of the likelihood from light tails to heavy ones: each begins where the one before ended."""
     length = np.linalg.norm(design, axis=0)
     design = design / np.where(length > 0.0, length, 1.0)
     weight, found = np.ones(len(y)), []
     for dof in sorted(degrees, reverse=True):
-        found.append(_maximised(design, y, case, dof, noise_floor**2, weight))
+        found.append(_maximised(design, y, case, dof, floor, weight))
         weight = found[-1].weight
     return found
 
 
 def _maximised(
-    design: np.ndarray, y: np.ndarray, case: np.ndarray, dof: float, floor: float, weight: np.ndarray
+    design: np.ndarray, y: np.ndarray, case: np.ndarray, dof: float, floor: np.ndarray, weight: np.ndarray
 ) -> Noise:
     """EM with the scale as an expanded parameter (Kent, Tyler and Vardi 1994), which needs few steps."""
     n, last, residual, squares, scale2 = float(case.sum()), -math.inf, y, y, 0.0
@@ -191,7 +277,7 @@ def _maximised(
         last = value
     # The degrees of freedom of the model are left in the scale.
     scale2 *= n / max(n - design.shape[1], 1.0)
-    return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), residual, value)
+    return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), residual, value, 0.0, np.ones(len(y)), 1.0)
 
 
 def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> float:
@@ -208,12 +294,16 @@ def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: f
     noise_floor : float
         As for `estimate_noise`.
     """
-    squares = (np.square(noise.residual) + noise_floor**2) / noise.scale**2
+    squares = (np.square(noise.residual) + noise_floor**2) / np.square(noise.scale * noise.size)
     return _log_likelihood(np.minimum(squares, GROSS**2), noise.scale**2, case_weight, noise.dof)
 
 
-def estimate_tail(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> tuple[float, float]:
+def estimate_tail(
+    noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0, dof: float | None = None
+) -> tuple[float, float]:
     """Errors of new observations: degrees of freedom, and the scale relative to that of the weighted residuals.
+
+    The scale is that of a mean of size one.
 
     They have the heaviest tails that the residuals do not rule out by half the logarithm of the observations: the most
     likely ones are too light half of the time, and intervals would then be too short.
@@ -226,13 +316,18 @@ def estimate_tail(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.
         Case weights.
     noise_floor : float
         As for `estimate_noise`.
+    dof : float, optional
+        Degrees of freedom, where they are given; the scale is then that of the weights.
     """
-    left = noise.residual
-    profile = _profile(np.empty((len(left), 0)), left, case_weight, TAILS, noise_floor)
+    weight = case_weight * noise.weight
+    if dof is not None:
+        return dof, math.sqrt(weight.sum() / float(weight @ noise.size**2)) / noise.unit
+    left, empty = noise.standardised(), np.empty((len(noise.residual), 0))
+    profile = _profile(empty, left, case_weight, TAILS, np.square(noise_floor / noise.size))
     least = max(found.log_likelihood for found in profile) - 0.5 * math.log(case_weight.sum())
     found = [found for found in profile if found.log_likelihood >= least][-1]
-    weight = case_weight * noise.weight
-    return found.dof, found.scale / math.sqrt(float(weight @ (left**2 + noise_floor**2) / weight.sum()) + 1e-300)
+    scale = math.sqrt(float(weight @ (noise.residual**2 + noise_floor**2) / weight.sum()) + 1e-300)
+    return found.dof, found.scale / (scale * noise.unit)
 
 
 def _precision(squares: np.ndarray, dof: float) -> np.ndarray:

@@ -107,9 +107,10 @@ class Predictor(PredictiveDistribution):
         self._variance, self._shrunk_variance = self.nodes.mean(variance), self.nodes.mean(shrunk)
         # Length of the response outside the base: brings standardised fits to the response's scale.
         self._unit = float(np.sqrt(problem.base_rss))
-        # Squared scale and variance of a new observation's error, in units of the residuals' squared scale.
+        # Squared scale of a new observation's error, for a mean of size one, in units of the residuals' squared scale;
+        # its variance over that.
         self._error = scale * scale
-        self._spread = self._error * float(_variance(np.array(tails)))
+        self._heavy = float(_variance(np.array(tails)))
 
     def _fits(self) -> Iterator[Fit]:
         for columns in self.columns:
@@ -136,11 +137,13 @@ class Predictor(PredictiveDistribution):
         if (self.df <= 2.0).any():
             return out
         w, over_g = self.models.weight, self.nodes.variance()
+        offset = new.base @ self.problem.base_coef
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             centre = fitted * self._shrink
             between = (centre - (centre @ w)[:, None]) ** 2 @ w + fitted**2 @ (w * over_g)
-            within = (self._spread + base_leverage) * (w @ self._variance) + leverage @ (w * self._shrunk_variance)
-            out[rows] = np.sqrt(between + within)
+            error = self._heavy * self._errors(offset[rows, None] + centre)
+            own = (error + base_leverage[:, None]) @ (w * self._variance) + leverage @ (w * self._shrunk_variance)
+            out[rows] = np.sqrt(between + own)
         return out
 
     def quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
@@ -148,14 +151,20 @@ class Predictor(PredictiveDistribution):
         probability = np.asarray(probability, dtype=np.float64)
         unit = np.column_stack([quantile(self.df, p) for p in probability])
         grid, shrink = make_tails(self.df), self.nodes.shrink
-        out = np.empty((len(new.x), len(probability)))
+        offset, out = new.base @ self.problem.base_coef, np.empty((len(new.x), len(probability)))
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             for some in row_slices(len(fitted), len(shrink)):
                 loc = shrink * self.nodes.repeat(fitted[some])
-                part = self._error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
+                error = self._errors(offset[rows][some, None] + loc)
+                part = error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
                 at = np.sqrt(self.scale2 * part)
                 mixture_quantiles(loc, at, self.weight[None], self._table, grid, unit, probability, out[rows][some])
-        return (new.base @ self.problem.base_coef)[:, None] + out
+        return offset[:, None] + out
+
+    def _errors(self, mean: np.ndarray) -> np.ndarray:
+        """Squared scale of errors of new observations with these means, in units of the residuals' squared scale."""
+        spread = self.problem.family.spread
+        return self._error * (np.abs(mean) ** (2.0 * spread) if spread else np.ones_like(mean))
 
     def _blocks(self, new: NewRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
         """Fit and leverage of some rows at a time in every model, and the rows' leverage in the base."""

@@ -1,4 +1,6 @@
-"""Student-t errors: how heavy their tails are and the weights of the rows, found before the search proper and frozen.
+"""Errors of laws: how heavy their tails are, whether they grow with the mean, and so the weights of the rows.
+
+They are found before the search proper, and frozen.
 
 A short search finds good models under the weights so far, which are all one at first. The best of them, judged by its
 Student-t likelihood, gives new weights; and so on, while that finds better models. All of it works on a sample of the
@@ -20,11 +22,13 @@ from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.likelihoods import resolve_family
 from modejump.likelihoods.gaussian.student import (
     DEGREES,
+    SPREADS,
     Noise,
     Student,
     bounded_log_likelihood,
     estimate_noise,
     estimate_tail,
+    price_of_noise,
 )
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
@@ -40,6 +44,8 @@ ROWS = 2048
 CHAINS = 8
 POPULATIONS = 40
 SHARE = 0.04
+# Chains that evolve features, where constants are fitted inside them.
+EVOLUTIONS = 2
 # Searches at most, and models of each whose likelihood is maximised.
 ROUNDS = 4
 LEADING = 4
@@ -51,6 +57,25 @@ EDITS = 20_000
 SEED = 20_090_923
 # Least gain of the log posterior that is worth another round.
 GAIN = 0.01
+
+
+class _Choice(NamedTuple):
+    """Degrees of freedom and spreads that errors may have."""
+
+    degrees: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+    @classmethod
+    def of(cls, family: Student) -> _Choice:
+        """What a family leaves open."""
+        return cls(
+            DEGREES if family.dof is None else (family.dof,), SPREADS if family.spread is None else (family.spread,)
+        )
+
+    def near(self, noise: Noise) -> _Choice:
+        """What is beside some errors."""
+        at = self.degrees.index(noise.dof)
+        return _Choice(self.degrees[max(at - 1, 0) : at + 2], (noise.spread,))
 
 
 class _Candidate(NamedTuple):
@@ -76,33 +101,31 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
     if not isinstance(problem, FeatureProblem) or not isinstance(problem.family, Student):
         return problem, plan
     kept = context.checkpoint.reader.under("noise")
-    if "dof" in kept:
-        dof, spent = kept.number("dof"), kept.number("seconds")
-        tail = kept.array("tail", np.float64, (2,))
+    if "family" in kept:
+        numbers, spent = kept.array("family", np.float64, (4,)), kept.number("seconds")
         weight = kept.array("weight", np.float64, (None,), (0.0, np.inf))
-        kept.need(math.isinf(dof) or len(weight) == len(problem.y), "weight")
+        kept.need(len(weight) == len(problem.y), "weight")
     else:
         with context.compiling():
             compile_search(problem)
         begun = time.perf_counter()
-        noise, own = _found(problem, plan, context)
-        dof, weight, tail = noise.dof, noise.weight, np.array(own)
+        noise, tail = _found(problem, plan, context)
+        numbers, weight = np.array([noise.dof, noise.spread, *tail]), noise.weight
         spent = time.perf_counter() - begun
-    state = {"dof": np.array(dof), "weight": weight, "tail": tail, "seconds": np.array(spent, np.float64)}
+    state = {"family": numbers, "weight": weight, "seconds": np.array(spent, np.float64)}
     context.checkpoint.also = under("noise", state)
     if plan.budget is not None and plan.budget.seconds is not None:
         left = max(plan.budget.seconds - spent, 0.5 * plan.budget.seconds)
         plan = dataclasses.replace(plan, budget=dataclasses.replace(plan.budget, seconds=left))
-    return _frozen(problem, dof, weight, (float(tail[0]), float(tail[1]))), plan
+    dof, spread, *tail = numbers.tolist()
+    return _frozen(problem, Student(dof, spread=spread, tail=tuple(tail)), weight), plan
 
 
-def _frozen(
-    problem: FeatureProblem, dof: float, weight: np.ndarray, tail: tuple[float, float] | None = None
-) -> FeatureProblem:
-    """The problem given the errors: a Gaussian one where their tails are light."""
-    if math.isinf(dof):
+def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> FeatureProblem:
+    """The problem given the errors: a Gaussian one where their tails are light and all rows are alike."""
+    if errors.dof == math.inf and not errors.spread:
         return dataclasses.replace(problem, family=resolve_family("gaussian"))
-    return problem.with_noise(Student(dof, tail=tail), weight)
+    return problem.with_noise(errors, weight)
 
 
 def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise, tuple[float, float]]:
@@ -112,30 +135,27 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
         rows = np.sort(np.random.default_rng(SEED).choice(len(problem.y), ROWS, replace=False))
     sample = current = problem.with_noise(resolve_family("gaussian"), None, rows)
     assert isinstance(problem.family, Student)
-    degrees = DEGREES if problem.family.dof is None else (problem.family.dof,)
+    choice = _Choice.of(problem.family)
     best: _Candidate | None = None
     seconds = math.inf if plan.budget is None or plan.budget.seconds is None else plan.budget.seconds
     until = time.perf_counter() + LAST_ROUND * seconds
     for i in range(ROUNDS):
         if context.progress is not None:
             context.progress(0.01 * (i + 1), 1.0, f"weights of the rows, round {i + 1}")
-        found = _judged(sample, quick_search(current, plan, context, np.random.SeedSequence([SEED, i])), degrees)
+        found = _judged(sample, quick_search(current, plan, context, np.random.SeedSequence([SEED, i])), choice)
         if best is not None and found.value < best.value + GAIN:
             break
         best = found
-        if math.isinf(best.noise.dof) or time.perf_counter() > until:
+        if best.noise.gaussian or time.perf_counter() > until:
             break
-        current = _frozen(sample, best.noise.dof, best.noise.weight)
+        current = _frozen(sample, Student(best.noise.dof, spread=best.noise.spread), best.noise.weight)
     assert best is not None
-    noise = best.noise
-    if math.isinf(noise.dof):
-        return noise, (noise.dof, 1.0)
-    judge = _Judge(problem, best.model)
+    noise, judge = best.noise, _Judge(problem, best.model)
     if rows is not None:
-        noise = judge.noise(best.model, _near(noise.dof, degrees))
-    if problem.family.dof is not None:
+        noise = judge.noise(best.model, choice.near(noise))
+    if noise.gaussian:
         return noise, (noise.dof, 1.0)
-    return noise, estimate_tail(noise, judge.case, judge.floor)
+    return noise, estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
 
 
 def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence) -> Collected:
@@ -164,6 +184,7 @@ def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np
         seconds=None if budget.seconds is None else SHARE * budget.seconds,
         memory=budget.memory,
         steps=steps,
+        evolutions=EVOLUTIONS if problem.language.fits_constants else 0,
         context=dataclasses.replace(context, progress=None, checkpoint=NoCheckpoint()),
     ).run()
     context.executor.close()
@@ -173,12 +194,6 @@ def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np
     bests = {m: o.collected[m] for o in outcomes for m in best_models(o.collected, 1)}
     climb(problem, collected, best_models(bests, CLIMBING_CHAINS), EDITS)
     return collected
-
-
-def _near(dof: float, degrees: tuple[float, ...]) -> tuple[float, ...]:
-    """Degrees of freedom beside some."""
-    at = degrees.index(dof)
-    return degrees[max(at - 1, 0) : at + 2]
 
 
 class _Judge:
@@ -200,20 +215,21 @@ class _Judge:
         self.floor = math.sqrt(problem.noise_floor**2 + RESID_FLOOR * problem.base_rss / problem.n)
         self.sizes = problem.log_sizes()
 
-    def noise(self, model: Model, degrees: tuple[float, ...]) -> Noise:
+    def noise(self, model: Model, choice: _Choice) -> Noise:
         """Errors of a model."""
         columns = [self.column[f][:, None] for f in sorted(model) if f in self.column]
-        return estimate_noise(np.hstack([*self.base, *columns]), self.problem.y, self.case, degrees, self.floor)
+        design = np.hstack([*self.base, *columns])
+        return estimate_noise(design, self.problem.y, self.case, choice.degrees, self.floor, choice.spreads)
 
-    def candidate(self, model: Model, degrees: tuple[float, ...], estimated: bool) -> _Candidate:
-        """A model with its errors and its log posterior.
+    def candidate(self, model: Model, choice: _Choice, of: _Choice) -> _Candidate:
+        """A model with its errors, chosen from some of those that there are, and its log posterior.
 
         A column costs half the logarithm of the g that its model asks for, which is at least that of unit information:
         small terms beside a law have to earn their place. Gross errors are not worth a term.
         """
-        noise, features, n = self.noise(model, degrees), sorted(model), self.problem.n
+        noise, features, n = self.noise(model, choice), sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
-        cost = 0.5 * math.log(n) if estimated and math.isfinite(noise.dof) else 0.0
+        cost = price_of_noise(noise, self.case, of.degrees, of.spreads)
         if features:
             weight = self.case * noise.weight
             left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
@@ -222,25 +238,25 @@ class _Judge:
         return _Candidate(model, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior)
 
 
-def _judged(problem: FeatureProblem, collected: Collected, degrees: tuple[float, ...]) -> _Candidate:
-    """The best of the leading models, and of those that lack some of their features, by the Student-t likelihood."""
-    leading, estimated = best_models(collected, LEADING), len(degrees) > 1
+def _judged(problem: FeatureProblem, collected: Collected, choice: _Choice) -> _Candidate:
+    """The best of the leading models, and of those that lack some of their features, by their likelihood."""
+    leading = best_models(collected, LEADING)
     judge = _Judge(problem, frozenset(f for model in leading for f in model))
     usable = [model for model in leading if all(f in judge.column for f in model)] or [frozenset()]
-    best = judge.candidate(usable[0], degrees, estimated)
+    best = judge.candidate(usable[0], choice, choice)
     known: dict[Model, _Candidate] = {usable[0]: best}
     for start in usable:
-        some = _near(best.noise.dof, degrees)
         if start not in known:
-            known[start] = judge.candidate(start, some, estimated)
+            known[start] = judge.candidate(start, choice.near(best.noise), choice)
         model = start
         while model:
+            same = _Choice((known[model].noise.dof,), (known[model].noise.spread,))
             for f in sorted(model):
                 if model - {f} not in known:
-                    known[model - {f}] = judge.candidate(model - {f}, (known[model].noise.dof,), estimated)
+                    known[model - {f}] = judge.candidate(model - {f}, same, choice)
             less = max((model - {f} for f in sorted(model)), key=lambda made: known[made].value)
             if known[less].value <= known[model].value:
                 break
             model = less
         best = max(best, known[model], key=lambda made: made.value)
-    return max(best, judge.candidate(best.model, degrees, estimated), key=lambda made: made.value)
+    return max(best, judge.candidate(best.model, choice, choice), key=lambda made: made.value)
