@@ -157,14 +157,14 @@ def test_exact_data_have_no_heavy_tails() -> None:
     assert math.isinf(estimate_noise(x, x @ [1.0, 1e5], np.ones(50), DEGREES, noise_floor=1e-3).dof)
 
 
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("dof", [3.0, math.inf])
 def test_errors_that_grow_with_the_mean_are_found(spread: float, dof: float) -> None:
     rng = np.random.default_rng(11)
     x = np.column_stack([np.ones(600), np.exp(rng.normal(size=600))])
     mean, error = x @ [0.5, 2.0], rng.normal(size=600) if math.isinf(dof) else rng.standard_t(dof, 600)
     y = mean + 0.02 * mean**spread * error
-    found = estimate_noise(x, y, np.ones(600), DEGREES, spreads=SPREADS)
+    found = estimate_noise(x, y, np.ones(600), DEGREES, spreads=(0.0, 0.5, 1.0))
     assert found.spread == spread and math.isinf(found.dof) == math.isinf(dof)
     # The likelihood is that of the errors as they are, with no unit in between.
     scale = 0.02 if spread == 0.0 else found.scale / found.unit

@@ -13,7 +13,7 @@ from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.problem.design import BASE_TOLERANCE
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.samplers.chains.workspace import fitted_constants
+from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.laws import SAME_LAW
 
 # Directions along which columns are compared before they are compared in full.
@@ -61,10 +61,7 @@ def feature_columns(
     for f in wanted:
         if not language.contains(f):
             raise InputError(f"the feature {f.text!r} is not in the space of the problem; leave it out or widen it.")
-    if language.joint_constants:
-        found = {**fitted_constants(problem, wanted), **(constants or {})}
-    else:
-        found = language.constants(wanted, table, problem.y, problem.root_weight**2, constants or {})
+    found = all_constants(problem, wanted, constants or {})
     raw = np.array([language.column(f, table, found) for f in wanted]).reshape(len(wanted), len(problem.y))
     z, alive = _standardised(problem, raw)
     return FeatureColumns(tuple(itertools.compress(wanted, alive)), raw[alive], z[alive], found)

@@ -11,7 +11,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.samplers.chains.workspace import fitted_constants
+from modejump.samplers.chains.workspace import all_constants
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -45,12 +45,8 @@ def _evaluated(posterior: Posterior, features: Sequence[Expression]) -> float:
     """The same from the rows."""
     searched, laws = posterior.searched, posterior.result.laws
     assert searched is not None and laws is not None
-    language, table = searched.language, searched.table
-    if language.joint_constants:
-        constants = {**fitted_constants(searched, features), **laws.constants}
-    else:
-        constants = language.constants(features, table, searched.y, searched.root_weight**2, laws.constants)
-    columns = np.column_stack(language.columns(features, table, constants))
+    constants = all_constants(searched, features, laws.constants)
+    columns = np.column_stack(searched.language.columns(features, searched.table, constants))
     bad = ~np.isfinite(columns).all(axis=0)
     if bad.any():
         raise InputError(f"the feature {features[int(np.argmax(bad))].text!r} is not finite on the training data.")

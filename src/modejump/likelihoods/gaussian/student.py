@@ -34,7 +34,7 @@ from modejump.priors.base import real_number
 DEGREES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, math.inf)
 TAILS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.5, *DEGREES)
 # Powers of the mean that the scale of errors may be proportional to, where none is given.
-SPREADS = (0.0, 0.5, 1.0)
+SPREADS = (0.0, 1.0)
 # No mean is smaller, for its error, than this share of their median; turns between means and the scales of the rows.
 LEAST_MEAN = 0.01
 TURNS = 2
@@ -54,7 +54,7 @@ class Student(Gaussian):
         Degrees of freedom, infinite for Gaussian errors; estimated by default.
     spread : float, optional
         The scale of errors is proportional to the size of the mean to this power, from 0 (all rows alike) to 1 (errors
-        of so many percent). Estimated by default, as 0, 1/2 or 1, where all responses have one sign; 0 otherwise.
+        of so many percent). Estimated by default, as 0 or 1, where all responses have one sign; 0 otherwise.
     link : str, optional
         "identity".
     tail : tuple of two floats, optional
@@ -208,7 +208,7 @@ def estimate_noise(
     for spread in spreads:
         noise = alike
         for some in [(alike.dof,)] * (TURNS - 1) + [degrees] if spread else ():
-            size, unit = _sizes(y - noise.residual, spread, case_weight)
+            size, unit = sizes_of(y - noise.residual, spread, case_weight)
             profile = _profile(design / size[:, None], y / size, case_weight, some, np.square(noise_floor / size))
             best = max(profile, key=net)
             noise = best._replace(
@@ -219,8 +219,18 @@ def estimate_noise(
     return max(found, key=net)
 
 
-def _sizes(mean: np.ndarray, spread: float, case: np.ndarray) -> tuple[np.ndarray, float]:
-    """Means to a power in units of their geometric mean, so that likelihoods need no Jacobian; and that unit."""
+def sizes_of(mean: np.ndarray, spread: float, case: np.ndarray) -> tuple[np.ndarray, float]:
+    """Means to a power in units of their geometric mean, so that likelihoods need no Jacobian; and that unit.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+        The means.
+    spread : float
+        The power.
+    case : ndarray of shape (n,)
+        Case weights.
+    """
     mean = np.abs(mean)
     size = np.maximum(mean, LEAST_MEAN * np.median(mean) + 1e-300) ** spread
     unit = math.exp(float(case @ np.log(size)) / float(case.sum()))

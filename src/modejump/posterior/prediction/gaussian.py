@@ -109,7 +109,7 @@ class Predictor(PredictiveDistribution):
         self._unit = float(np.sqrt(problem.base_rss))
         # Squared scale of a new observation's error, for a mean of size one, in units of the residuals' squared scale;
         # its variance over that.
-        self._error = scale * scale
+        self._error, self._spread = scale * scale, problem.family.spread
         self._heavy = float(_variance(np.array(tails)))
 
     def _fits(self) -> Iterator[Fit]:
@@ -163,7 +163,7 @@ class Predictor(PredictiveDistribution):
 
     def _errors(self, mean: np.ndarray) -> np.ndarray:
         """Squared scale of errors of new observations with these means, in units of the residuals' squared scale."""
-        spread = self.problem.family.spread
+        spread = self._spread
         return self._error * (np.abs(mean) ** (2.0 * spread) if spread else np.ones_like(mean))
 
     def _blocks(self, new: NewRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:

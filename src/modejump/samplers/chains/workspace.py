@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,9 +270,19 @@ def fitted_constants(problem: FeatureProblem, features: Sequence[Expression]) ->
     found: dict[Expression, np.ndarray] = {}
     if problem.language.fits_constants:
         nodes = sum(4 * f.complexity for f in features)
-        work = Workspace(problem, 1, features=nodes + 1, columns=1, models=1)
+        # One place alone would be an array of another layout, for which everything is compiled anew.
+        work = Workspace(problem, 2, features=nodes + 1, columns=1, models=1)
         work.collect_constants(work.numbers(features).tolist(), found)
     return found
+
+
+def all_constants(
+    problem: FeatureProblem, features: Sequence[Expression], known: Mapping[Expression, np.ndarray]
+) -> dict[Expression, np.ndarray]:
+    """Constants inside features: those known, and others from the rows of a problem, in plain NumPy where that is."""
+    if problem.language.joint_constants:
+        return fitted_constants(problem, features) | dict(known)
+    return problem.language.constants(features, problem.table, problem.y, problem.root_weight**2, known)
 
 
 def uniform_moves(places: int, weights: dict[str, float] | None = None) -> Moves:

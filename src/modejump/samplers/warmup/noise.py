@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +30,16 @@ from modejump.likelihoods.gaussian.student import (
     estimate_noise,
     estimate_tail,
     price_of_noise,
+    sizes_of,
 )
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import under
 from modejump.samplers.budget import Budget
+from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.plan import Plan
-from modejump.samplers.warmup.library import Collected, Model, best_models, climb
+from modejump.samplers.warmup.library import Collected, Model, best_first, best_models, climb
 from modejump.samplers.warmup.search import Search, compile_search
 
 # Rows of the sample, chains of a search, and its populations of each chain; or its share of a budget in seconds.
@@ -46,9 +49,11 @@ POPULATIONS = 40
 SHARE = 0.04
 # Chains that evolve features, where constants are fitted inside them.
 EVOLUTIONS = 2
-# Searches at most, and models of each whose likelihood is maximised.
+# Searches at most, and models of each whose likelihood is maximised: the best ones of all, and those among models of
+# the least complexities.
 ROUNDS = 4
 LEADING = 4
+SIMPLEST, ALIKE = 12, 3
 # No round begins after this share of a budget in seconds.
 LAST_ROUND = 0.12
 # The best models of so many chains are climbed from, by so many models in all.
@@ -82,6 +87,7 @@ class _Candidate(NamedTuple):
     """A model with its errors, and its log posterior, about and up to a constant."""
 
     model: Model
+    constants: Mapping[Expression, np.ndarray]
     noise: Noise
     value: float
 
@@ -133,29 +139,45 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
     rows = None
     if len(problem.y) > ROWS:
         rows = np.sort(np.random.default_rng(SEED).choice(len(problem.y), ROWS, replace=False))
-    sample = current = problem.with_noise(resolve_family("gaussian"), None, rows)
+    sample = problem.with_noise(resolve_family("gaussian"), None, rows)
     assert isinstance(problem.family, Student)
     choice = _Choice.of(problem.family)
-    best: _Candidate | None = None
     seconds = math.inf if plan.budget is None or plan.budget.seconds is None else plan.budget.seconds
     until = time.perf_counter() + LAST_ROUND * seconds
-    for i in range(ROUNDS):
+
+    def searched(i: int, errors: Student, weight: np.ndarray) -> _Candidate:
         if context.progress is not None:
             context.progress(0.01 * (i + 1), 1.0, f"weights of the rows, round {i + 1}")
-        found = _judged(sample, quick_search(current, plan, context, np.random.SeedSequence([SEED, i])), choice)
-        if best is not None and found.value < best.value + GAIN:
-            break
-        best = found
+        current, seed = _frozen(sample, errors, weight), np.random.SeedSequence([SEED, i])
+        return _judged(sample, current, quick_search(current, plan, context, seed), choice)
+
+    starts = list(_starts(sample, choice))
+    best = max((searched(i, *start) for i, start in enumerate(starts)), key=lambda made: made.value)
+    for i in range(len(starts), ROUNDS):
         if best.noise.gaussian or time.perf_counter() > until:
             break
-        current = _frozen(sample, Student(best.noise.dof, spread=best.noise.spread), best.noise.weight)
-    assert best is not None
-    noise, judge = best.noise, _Judge(problem, best.model)
+        found = searched(i, Student(best.noise.dof, spread=best.noise.spread), best.noise.weight)
+        if found.value < best.value + GAIN:
+            break
+        best = found
+    noise, judge = best.noise, _Judge(problem, best.constants, best.model)
     if rows is not None:
         noise = judge.noise(best.model, choice.near(noise))
     if noise.gaussian:
         return noise, (noise.dof, 1.0)
     return noise, estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
+
+
+def _starts(problem: FeatureProblem, choice: _Choice) -> Iterator[tuple[Student, np.ndarray]]:
+    """Errors to begin with: rows that are alike, and errors in proportion to the response where that is possible.
+
+    Where responses differ a thousandfold, the largest alone would decide what the first of these searches finds.
+    """
+    y = problem.y
+    yield Student(math.inf, spread=0.0), np.ones(len(y))
+    if max(choice.spreads) > 0.0 and not y.min() < 0.0 < y.max():
+        size, _ = sizes_of(y, max(choice.spreads), problem.case_weight)
+        yield Student(math.inf, spread=max(choice.spreads)), size**-2.0
 
 
 def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np.random.SeedSequence) -> Collected:
@@ -197,16 +219,13 @@ def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np
 
 
 class _Judge:
-    """Student-t likelihoods of models of some features."""
+    """Student-t likelihoods of models of some features, with these constants inside them."""
 
-    def __init__(self, problem: FeatureProblem, features: Model) -> None:
-        self.problem, self.case = problem, problem.case_weight
-        table, language = problem.table, problem.language
-        ordered = sorted(features)
-        known = language.constants(ordered, table, problem.y, problem.root_weight**2, {})
+    def __init__(self, problem: FeatureProblem, constants: Mapping[Expression, np.ndarray], features: Model) -> None:
+        self.problem, self.case, self.constants = problem, problem.case_weight, constants
         self.column: dict[Expression, np.ndarray] = {}
-        for f in ordered:
-            column = language.column(f, table, known)
+        for f in features:
+            column = problem.language.column(f, problem.table, constants)
             # A feature that is defined on a sample may not be so on all rows.
             if np.isfinite(column).all():
                 self.column[f] = column
@@ -224,8 +243,8 @@ class _Judge:
     def candidate(self, model: Model, choice: _Choice, of: _Choice) -> _Candidate:
         """A model with its errors, chosen from some of those that there are, and its log posterior.
 
-        A column costs half the logarithm of the g that its model asks for, which is at least that of unit information:
-        small terms beside a law have to earn their place. Gross errors are not worth a term.
+        A column, or a constant inside it, costs half the logarithm of the g that its model asks for, which is at least
+        that of unit information: small terms beside a law have to earn their place. Gross errors are not worth a term.
         """
         noise, features, n = self.noise(model, choice), sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
@@ -234,14 +253,21 @@ class _Judge:
             weight = self.case * noise.weight
             left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
             total = float(weight @ (self.problem.y - weight @ self.problem.y / weight.sum()) ** 2)
+            k += sum(f.constants for f in features)
             cost += 0.5 * k * math.log(max(n, n * (total / left - 1.0) / k))
-        return _Candidate(model, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior)
+        return _Candidate(
+            model, self.constants, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior
+        )
 
 
-def _judged(problem: FeatureProblem, collected: Collected, choice: _Choice) -> _Candidate:
-    """The best of the leading models, and of those that lack some of their features, by their likelihood."""
-    leading = best_models(collected, LEADING)
-    judge = _Judge(problem, frozenset(f for model in leading for f in model))
+def _judged(problem: FeatureProblem, current: FeatureProblem, collected: Collected, choice: _Choice) -> _Candidate:
+    """The best of the leading models, and of those that lack some of their features, by their likelihood.
+
+    They were found, and their constants fitted, under the weights of the current problem.
+    """
+    leading = _leading(collected)
+    features = frozenset(f for model in leading for f in model)
+    judge = _Judge(problem, all_constants(current, sorted(features), {}), features)
     usable = [model for model in leading if all(f in judge.column for f in model)] or [frozenset()]
     best = judge.candidate(usable[0], choice, choice)
     known: dict[Model, _Candidate] = {usable[0]: best}
@@ -260,3 +286,12 @@ def _judged(problem: FeatureProblem, collected: Collected, choice: _Choice) -> _
             model = less
         best = max(best, known[model], key=lambda made: made.value)
     return max(best, judge.candidate(best.model, choice, choice), key=lambda made: made.value)
+
+
+def _leading(collected: Collected) -> list[Model]:
+    """The best models, and the best ones of each complexity: under heavy tails a simpler one may lead."""
+    alike: dict[int, list[Model]] = {}
+    for model, _ in best_first(collected):
+        alike.setdefault(sum(f.complexity for f in model), []).append(model)
+    simple = [model for complexity in sorted(alike)[:SIMPLEST] for model in alike[complexity][:ALIKE]]
+    return list(dict.fromkeys([*best_models(collected, LEADING), *simple]))
