@@ -362,6 +362,7 @@ def test_the_shell_knows_offsets(files, capsys):
     np.testing.assert_allclose(one.iloc[:, 1:], expected, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_the_shell_searches_for_laws_of_classes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X, y = nonlinear()

@@ -36,7 +36,7 @@ def problem_of(y: np.ndarray, **more: Any) -> FeatureProblem:
     return problem_over(X, y, language, model_prior=ComplexityPrior(0.3), **{"always_in": FIXED} | more)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["gaussian, weights", pytest.param("binomial", marks=pytest.mark.full)])
 def test_samples_as_enumeration_beside_the_same_columns(case: str) -> None:
     y, more = CASES[case]
     problem = problem_of(y, **more)

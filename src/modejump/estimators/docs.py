@@ -14,8 +14,9 @@ family : str, Student, OwnLikelihood or BatchLikelihood
     gaussian are compared by Laplace approximations. For classes there are classifiers. A likelihood of your own has
     neither link nor coefficient prior, and no predictions, because its coefficients are unknown. A search for laws has
     "student" as well: Student-t errors, whose degrees of freedom are estimated (``Student(dof=3)`` gives them), for
-    data with outliers; the weights of the rows that stand for them are frozen before sampling. It is the default there,
-    but for rows that are read in chunks, which are "gaussian". Where Gaussian errors are as likely, none are used.
+    data with outliers, in proportion to the mean where the data say so; the weights of the rows that stand for them are
+    frozen before sampling. It is the default there, but for rows that are read in chunks, which are "gaussian". Where
+    Gaussian errors are as likely, none are used.
 link : str, optional
     Link function; by default the family's first: "identity" for gaussian, "logit", "probit" or "cloglog" for classes,
     "log" for counts, "log" or "inverse" for amounts.
