@@ -41,6 +41,11 @@ def is_feature(space, table, f):
 
 
 @generic
+def functions_of(space, table, f):
+    """The functions that a feature is made of, one bit for each; none by default."""
+
+
+@generic
 def write_column(space, table, pool, f):
     """Write the column of a feature into the first scratch row of the pool; False where it has none."""
 
@@ -95,6 +100,11 @@ def product(space, population, i, j):
 @implements(is_feature, None)
 def _is_feature(space, table, f):
     return True
+
+
+@implements(functions_of, None)
+def _no_functions(space, table, f):
+    return np.int64(0)
 
 
 @implements(settle_constants, None)

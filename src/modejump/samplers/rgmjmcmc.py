@@ -52,7 +52,7 @@ MOVES = 2_000
 # Shares of a budget in seconds: the search, more of it where constants have to be fitted, and the rounds in which the
 # chains learn.
 SEARCH_SHARE = 0.25
-FITTING_SHARE = 0.5
+FITTING_SHARE = 0.65
 LEARN_SHARE = 0.1
 # More rows than this, or than the second where constants are fitted, are searched by a sample of so many. A library
 # from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models are scored

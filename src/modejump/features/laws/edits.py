@@ -13,12 +13,14 @@ import numpy as np
 
 from modejump.core.compilation import implements, kernel
 from modejump.core.random import below, uniform
-from modejump.features.language import draw_feature, edit_choices, edited, make_feature
+from modejump.features.language import draw_feature, edit_choices, edited, functions_of, make_feature
 from modejump.features.laws.nodes import (
     CALL,
     COVARIATE,
+    EXP,
     FITTED,
     FREE,
+    LOG,
     MINUS,
     ONE,
     PLUS,
@@ -74,6 +76,8 @@ EDIT_GAIN = np.array(
 )
 # One more parent in a projection that crosses laws of a population.
 MORE_PARENTS = 0.6
+# Share of projections that fit the exponent of a part instead.
+RAISED = 0.5
 # No node above.
 TOP = -1
 
@@ -146,6 +150,16 @@ def _becomes_sum(space, table, node, above):
         inside = table.kind[table.child[table.start[node]]]
         return inside != SUM and (above == PRODUCT or space.exponents[table.code[node]] < 0)
     return (above == PRODUCT or above == POWER) and (kind == COVARIATE or kind == CALL)
+
+
+@implements(functions_of, LawSpace)
+def _functions_of(space, table, f):
+    found = np.int64(0)
+    for number in range(table.nodes[f]):
+        node, _ = find_node(table, f, np.int64(number))
+        if table.kind[node] == CALL:
+            found |= np.int64(1) << np.int64(table.code[node])
+    return found
 
 
 @implements(edit_choices, LawSpace)
@@ -333,6 +347,32 @@ def _project(space, table, count, rng):
     return call_of(space, table, below(rng, space.functions), terms, m)
 
 
+@kernel
+def _function(space, trait):
+    """A function of a trait, -1 where the space has none."""
+    for code in range(space.functions):
+        if space.trait[code] == trait:
+            return np.int64(code)
+    return np.int64(-1)
+
+
+@kernel
+def _raised(space, table, f, rng):
+    """The feature with a fitted exponent at one of its parts: exp(c*log(x)) in the place of x, or of a power of x."""
+    exp, log = _function(space, EXP), _function(space, LOG)
+    node, length = find_node(table, f, below(rng, table.nodes[f]))
+    if exp < 0 or log < 0 or space.max_constants == 0 or table.kind[node] > PRODUCT:
+        return np.int64(-1)
+    if table.kind[node] == POWER:
+        node = table.child[table.start[node]]
+    elif _above(table, length) == POWER:
+        length -= 1
+    logarithm = call(space, table, log, node)
+    exponent = term(space, table, logarithm, np.int64(FITTED)) if logarithm >= 0 else np.int64(-1)
+    new = call(space, table, exp, exponent) if exponent >= 0 else np.int64(-1)
+    return _replace_up(space, table, new, length)
+
+
 @implements(make_feature, LawSpace)
 def _make_feature(space, table, operator, count, rng):
     f = table.parents[0]
@@ -342,6 +382,9 @@ def _make_feature(space, table, operator, count, rng):
     if operator == CROSSOVER:
         made = _cross(space, table, f, table.parents[1], rng)
         # Where terms fall together a constant may be left at the top.
+        return made if made >= 0 and table.kind[made] <= PRODUCT else np.int64(-1)
+    if operator == PROJECT and uniform(rng) < RAISED:
+        made = _raised(space, table, f, rng)
         return made if made >= 0 and table.kind[made] <= PRODUCT else np.int64(-1)
     if operator == PROJECT:
         return _project(space, table, count, rng) if space.functions > 0 else np.int64(-1)

@@ -8,7 +8,7 @@ anything better, and another begins from nothing.
 
 The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
 to them. So most searches begin narrow: complexity costs more than the prior says, features are shallow and have few
-constants, models have few terms, by limits that are drawn for each search. Where nothing is better within them, each
+constants and functions, models have few terms, by limits that are drawn for each search. Where nothing is better within them, each
 place has one more turn without them.
 
 Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`. The last place of
@@ -25,7 +25,7 @@ from modejump.core.compilation import kernel
 from modejump.core.handles import scalars_of
 from modejump.core.random import below, draw_cumulative, uniform
 from modejump.features.distribution import draw_edit, next_edit
-from modejump.features.language import draw_feature, make_feature
+from modejump.features.language import draw_feature, functions_of, make_feature
 from modejump.features.pool import remember
 from modejump.features.table import COVARIATE, covariate, within_limits
 from modejump.kernels.evaluate import NEG_INF
@@ -49,9 +49,11 @@ LEAF = 0.05
 # Features tried at the beginning of a search, and drawn at random for each place.
 CENSUS = 800
 FIRST_DRAWS = 50
-# Most searches begin narrow: with few terms, with shallow features of few constants, and with a cost of complexity, per
-# unit and observation, that is drawn evenly on a log scale.
+# Most searches begin narrow: with few terms, with shallow features of few constants, without about half of the
+# functions, the first so many of them at most, and with a cost of complexity, per unit and observation, that is drawn
+# evenly on a log scale.
 NARROW = 0.75
+MOST_FUNCTIONS = 60
 LEAST_COST, MOST_COST = 5e-3, 0.15
 # A search goes on without these where its model is less than this below the best one met, for each observation.
 PROMISING = 0.5
@@ -76,8 +78,8 @@ class Evolution(NamedTuple):
     run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
     # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
-    # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; cost: of a unit
-    # of complexity; started: whether there is a search; begun: whether its place has begun; best: log posterior of the
+    # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; without: the
+    # functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun: whether its place has begun; best: log posterior of the
     # model; top: of the model with the best feature at this place, less its cost; met: the highest that this search
     # met; known: keys in ``seen``
     scalars: np.ndarray
@@ -96,8 +98,8 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         member=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, cost=0.0,
-            started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, without=0,
+            cost=0.0, started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
@@ -163,7 +165,13 @@ def _try(fc, f):
     evo, ch, pop, table = fc.evolution, fc.chain, fc.population, fc.table
     if f < 0 or not within_limits(fc.space, table, f):
         return
-    if table.depth[f] > evo.depth or table.constants[f] > evo.constants or not _is_new(evo, table.key[f]):
+    if (
+        table.depth[f] > evo.depth
+        or table.constants[f] > evo.constants
+        or functions_of(fc.space, table, f) & evo.without
+    ):
+        return
+    if not _is_new(evo, table.key[f]):
         return
     last = len(pop.feature) - 1
     evo.tried += 1
@@ -324,13 +332,14 @@ def _begin_search(fc):
             slot[owner[s]] = 0
             owner[s] = -1
     evo.cost = 0.0
-    evo.depth, evo.constants = fc.space.max_depth, 1 << 30
+    evo.depth, evo.constants, evo.without = fc.space.max_depth, 1 << 30, 0
     evo.most = len(evo.member) - 1
     if uniform(rng) < NARROW:
         evo.most = min(evo.most, 1 + below(rng, 2))
     if uniform(rng) < NARROW:
         evo.depth = min(evo.depth, 1 + below(rng, fc.space.max_depth))
         evo.constants = 1 + below(rng, 3)
+        evo.without = below(rng, 1 << MOST_FUNCTIONS)
         evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
     evo.started = 1
     evo.idle = 0
@@ -417,7 +426,7 @@ def _turn(fc):
         return
     if evo.turns < 0 and evo.best > fc.archive.best - PROMISING * fc.data.n:
         evo.cost = 0.0
-        evo.depth, evo.constants = fc.space.max_depth, 1 << 30
+        evo.depth, evo.constants, evo.without = fc.space.max_depth, 1 << 30, 0
         evo.idle = 0
         evo.most = len(evo.member) - 1
         evo.turns = 1 + np.sum(evo.member)

@@ -29,7 +29,7 @@ STEPS = 300
 # Chains that evolve features, before the others, and their share of the search: more where constants are fitted, since
 # features of many parts are what they are for.
 EVOLUTIONS = 4
-EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.6
+EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.8
 PATIENCE = 30
 # Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
