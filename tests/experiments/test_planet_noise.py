@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from modejump import BGNLMRegressor, Budget
+from modejump import BGNLMRegressor
 from modejump.experiments.planets import load_exoplanets
 
 SPLITS = 20
@@ -48,9 +48,8 @@ def on_new_rows(split: int, **options: Any) -> dict[str, float]:
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 @pytest.mark.parametrize("floor", [None, 0.005])
 def test_the_law_of_orbits_in_every_split(floor: float | None) -> None:
-    options: dict[str, Any] = {"family": "student", "coef_prior": "jzs", "budget": Budget(seconds=20)}
-    if floor is not None:
-        options["noise_floor"] = floor * float(load_exoplanets()[ORBIT].median())
+    # The defaults alone.
+    options = {} if floor is None else {"noise_floor": floor * float(load_exoplanets()[ORBIT].median())}
     found = pd.DataFrame([on_new_rows(split, **options) for split in range(SPLITS)])
     assert found["law"].all() and found["extra"].max() <= (2 if floor is None else 0)
     # Far-out planets, of which a split has a few or none, decide about the errors.

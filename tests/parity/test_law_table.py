@@ -109,6 +109,14 @@ def test_edits_of_large_features_agree() -> None:
         assert abs((out >= 0).mean() - total) < 5 * np.sqrt(total * (1 - total) / len(out))
 
 
+def test_functions_of_features_are_told() -> None:
+    language, table, numbers = drawn()
+    out = np.empty(len(numbers), np.int64)
+    lt.list_functions(language.space(), table, np.array(numbers), out)
+    assert out.tolist() == [lt.functions_in(language, lt.feature_of(language, table, f)) for f in numbers]
+    assert len(set(out.tolist())) > 16
+
+
 def test_operators_make_features() -> None:
     language, table, numbers = drawn()
     space, members = language.space(), np.array(numbers[:400])
@@ -117,6 +125,8 @@ def test_operators_make_features() -> None:
         lt.make_features(space, table, operator, members, stream_of(operator), out)
         made = {lt.feature_of(language, table, f) for f in set(out[out >= 0].tolist())}
         assert len(made) > 5, name
+        # Exponents are fitted, too.
+        assert name != "projection" or sum(f.text.startswith("exp(c0*log(") for f in made) > 5
         for f in made:
             assert f.is_monomial and language.parse(f.text) is f
 

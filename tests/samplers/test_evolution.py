@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from law_twin import functions_in
 
 from modejump import transforms
+from modejump.features.laws.language import Laws
 from modejump.features.nonlinear.space import Space
-from modejump.problem.feature_problem import FeatureProblem, feature_problem
+from modejump.problem.feature_problem import FeatureProblem, feature_problem, problem_over
 from modejump.runtime.context import Context
 from modejump.runtime.executors import Executor
 from modejump.samplers.chains.evolution_chain import EvolutionChain
@@ -52,6 +54,23 @@ def test_planted_laws_are_found_from_nothing(law, found) -> None:
     chain = chain_of(problem_of(law), generations=1000)
     assert sorted(f.text for f in chain.best_model()) == found
     assert (chain.bests >= chain.best - 1e-3).sum() >= 2
+
+
+def test_a_narrow_search_does_without_some_functions() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0.5, 3.0, size=(60, 2))
+    language = Laws(["a", "b"], [transforms[t] for t in ("exp", "log", "sin", "cos", "inv")], Space())
+    chain = EvolutionChain(problem_over(x, rng.normal(size=60), language), np.random.SeedSequence(3), memory=1 << 20)
+    narrow = 0
+    for generation in range(1, 60):
+        chain.run_to(generation)
+        evolution = chain.arrays.evolution
+        without = int(evolution.scalars["without"]) & 0b1111
+        features = [chain.feature(int(f)) for f in evolution.feature.ravel() if f >= 0]
+        used = [functions_in(language, f) for f in features]
+        assert all(bits & without == 0 for bits in used)
+        narrow += without != 0 and any(used)
+    assert narrow > 5
 
 
 def test_values_are_those_of_the_problem() -> None:

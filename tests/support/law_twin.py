@@ -12,11 +12,11 @@ import numpy as np
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
 from modejump.core.random import below
-from modejump.features.language import make_feature
+from modejump.features.language import functions_of, make_feature
 from modejump.features.laws.edits import OPERATORS
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.language import Laws
-from modejump.features.laws.nodes import ONE, PRODUCT
+from modejump.features.laws.nodes import CALL, ONE, PRODUCT
 from modejump.features.laws.operators import as_base, call, one, power, product, sum_of, term
 from modejump.features.table import FeatureTable, covariate, enter_nodes
 
@@ -68,6 +68,22 @@ def make_features(space, table, operator, members, rng, out):
         for j in range(6):
             table.parents[j] = members[below(rng, len(members))]
         out[i] = make_feature(space, table, operator, np.int64(6), rng)
+
+
+@entry
+def list_functions(space, table, numbers, out):
+    """The functions of features, by bits."""
+    for i in range(len(numbers)):
+        out[i] = functions_of(space, table, numbers[i])
+
+
+def functions_in(language: Laws, feature: Feature) -> int:
+    """The same of one feature from its parts."""
+    found = 0
+    for part in feature.subfeatures():
+        kind, code, _ = language.decompose(part)
+        found |= 1 << code if kind == CALL else 0
+    return found
 
 
 def enter(language: Laws, table: FeatureTable, features: Sequence[Feature]) -> np.ndarray:

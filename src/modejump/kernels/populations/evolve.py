@@ -8,8 +8,8 @@ anything better, and another begins from nothing.
 
 The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
 to them. So most searches begin narrow: complexity costs more than the prior says, features are shallow and have few
-constants and functions, models have few terms, by limits that are drawn for each search. Where nothing is better within them, each
-place has one more turn without them.
+constants and functions, models have few terms, by limits that are drawn for each search. Where nothing is better within
+them, each place has one more turn without them.
 
 Kernels here take the handle on a `FeatureChain`, see `modejump.kernels.populations.feature_chain`. The last place of
 its population is for the feature that is tried.
@@ -79,9 +79,9 @@ class Evolution(NamedTuple):
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
     # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
     # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; without: the
-    # functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun: whether its place has begun; best: log posterior of the
-    # model; top: of the model with the best feature at this place, less its cost; met: the highest that this search
-    # met; known: keys in ``seen``
+    # functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun:
+    # whether its place has begun; best: log posterior of the model; top: of the model with the best feature at this
+    # place, less its cost; met: the highest that this search met; known: keys in ``seen``
     scalars: np.ndarray
     tries: int  # features tried in a generation
     patience: int  # generations without anything better before a place gives way
@@ -98,8 +98,8 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         member=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0, without=0,
-            cost=0.0, started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0,
+            without=0, cost=0.0, started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
@@ -165,13 +165,9 @@ def _try(fc, f):
     evo, ch, pop, table = fc.evolution, fc.chain, fc.population, fc.table
     if f < 0 or not within_limits(fc.space, table, f):
         return
-    if (
-        table.depth[f] > evo.depth
-        or table.constants[f] > evo.constants
-        or functions_of(fc.space, table, f) & evo.without
-    ):
+    if table.depth[f] > evo.depth or table.constants[f] > evo.constants:
         return
-    if not _is_new(evo, table.key[f]):
+    if functions_of(fc.space, table, f) & evo.without or not _is_new(evo, table.key[f]):
         return
     last = len(pop.feature) - 1
     evo.tried += 1
