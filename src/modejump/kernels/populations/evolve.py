@@ -49,9 +49,9 @@ LEAF = 0.05
 # Features tried at the beginning of a search, and drawn at random for each place.
 CENSUS = 800
 FIRST_DRAWS = 50
-# Most searches begin narrow: with few terms, with shallow features of few constants, without about half of the
-# functions, the first so many of them at most, and with a cost of complexity, per unit and observation, that is drawn
-# evenly on a log scale.
+# Most searches begin narrow: with few terms, with shallow features of few constants, without some of the functions (of
+# the first so many), any number of them with the same probability, and with a cost of complexity, per unit and
+# observation, that is drawn evenly on a log scale.
 NARROW = 0.75
 MOST_FUNCTIONS = 60
 LEAST_COST, MOST_COST = 5e-3, 0.15
@@ -335,7 +335,10 @@ def _begin_search(fc):
     if uniform(rng) < NARROW:
         evo.depth = min(evo.depth, 1 + below(rng, fc.space.max_depth))
         evo.constants = 1 + below(rng, 3)
-        evo.without = below(rng, 1 << MOST_FUNCTIONS)
+        share = uniform(rng)
+        for code in range(MOST_FUNCTIONS):
+            if uniform(rng) > share:
+                evo.without |= np.int64(1) << np.int64(code)
         evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
     evo.started = 1
     evo.idle = 0
