@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import check_house
+from modejump.core.compilation import PACKAGE, ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_BODY = "    x = 1\n" * check_house.FUNCTION_LINES
@@ -231,3 +232,11 @@ def test_links_and_images_of_the_first_pages_lead_to_tracked_files() -> None:
     linked = {page.name: relative_links(page.read_text(encoding="utf-8")) for page in sorted(ROOT.glob("*.md"))}
     assert linked["README.md"] and linked["CONTRIBUTING.md"]
     assert {page: links - tracked for page, links in linked.items() if links - tracked} == {}
+
+
+def test_compiled_code_is_stamped_by_the_floors_that_may_shape_it() -> None:
+    floors = [room for floor in check_house.LAYERS for room in floor]
+    assert tuple(floors[: len(ROOMS)]) == ROOMS
+    above = [path for room in floors[len(ROOMS) :] for path in (PACKAGE / room).rglob("*.py")]
+    compiled = re.compile(r"^@(entry|kernel|summing|implements)", re.MULTILINE)
+    assert above and not [path for path in above if compiled.search(path.read_text(encoding="utf-8"))]

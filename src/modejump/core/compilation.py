@@ -1,9 +1,9 @@
 """The one way functions are compiled: without the interpreter lock, division as in NumPy, kept on disk.
 
 *Kernels* are called by compiled code alone. *Entries* are called from Python and hold the code of all kernels below
-them; their machine code is kept on disk, under a stamp of every file of the package, because any of them may shape
-it. A *generic* function has one implementation for each kind of its first argument, chosen when it is compiled; a
-*switch* has one case for each number, chosen when it runs.
+them; their machine code is kept on disk, under a stamp of every file that may shape it: those of their own room and of
+the rooms below. A *generic* function has one implementation for each kind of its first argument, chosen when it is
+compiled; a *switch* has one case for each number, chosen when it runs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from modejump.core.handles import Handle, note_outside
 from modejump.core.linking import ENTRY_OPTIONS, KERNEL_OPTIONS
 
 PACKAGE = Path(__file__).parent.parent
+# Rooms that hold compiled code, from the ground up: none imports one above it.
+ROOMS = (
+    "core", "data", "features", "priors", "likelihoods", "problem", "kernels", "runtime", "samplers", "posterior",
+)  # fmt: skip
 # Compilation that takes longer than this is worth a word.
 PATIENCE = 2.0
 
@@ -113,20 +117,24 @@ def _say_uncached() -> None:
 
 
 @cache
-def package_stamp() -> str:
-    """A digest of all files of the package, by their times and sizes."""
+def stamp_up_to(room: str) -> str:
+    """A digest of the files of a room and those below it, by their times and sizes; of all for any other name."""
+    below = ROOMS[: ROOMS.index(room) + 1] if room in ROOMS else ROOMS
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(path for name in below for path in (PACKAGE / name).rglob("*.py")):
         about = path.stat()
         digest.update(f"{path.relative_to(PACKAGE).as_posix()}:{about.st_mtime_ns}:{about.st_size};".encode())
     return digest.hexdigest()
 
 
 class _Stamped:
-    """Where compiled code is kept, with the stamp of the whole package instead of that of one file."""
+    """Where compiled code is kept, with the stamp of all files that may shape it instead of that of one."""
+
+    _py_file: str
 
     def get_source_stamp(self) -> str:
-        return package_stamp()
+        file = Path(self._py_file)
+        return stamp_up_to(file.relative_to(PACKAGE).parts[0] if file.is_relative_to(PACKAGE) else "")
 
 
 class _StampedCode(FunctionCache._impl_class):
@@ -136,7 +144,7 @@ class _StampedCode(FunctionCache._impl_class):
 
 
 class _PackageCache(FunctionCache):
-    """Numba's cache of one function, under the stamp of the package; what cannot be read is thrown away."""
+    """Numba's cache of one function, under the stamp of its rooms; what cannot be read is thrown away."""
 
     _impl_class = _StampedCode
 
