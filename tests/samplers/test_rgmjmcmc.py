@@ -34,6 +34,7 @@ from modejump.samplers.gmjmcmc import STEPS
 from modejump.samplers.result import Result
 from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.library import Library
+from modejump.samplers.warmup.search import EVOLUTIONS
 
 F = Feature.parse
 # A statistical test fails by chance once in so many runs.
@@ -342,12 +343,12 @@ def test_the_edits_that_complete_a_library_take_their_share_of_the_seconds(monke
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:
     found = sample(small, budget=Budget(warmup=0, steps=5000))
     check_accounts(found)
-    assert found.populations == 4
+    assert found.populations == 4 + EVOLUTIONS
 
 
 @pytest.mark.parametrize(("warmup", "populations"), [(1, 1), (STEPS, 1), (STEPS + 1, 2), (10 * STEPS, 10)])
 def test_warm_up_becomes_whole_populations(small: FeatureProblem, warmup: int, populations: int) -> None:
-    assert sample(small, budget=Budget(warmup=warmup, steps=64)).populations == 4 * populations
+    assert sample(small, budget=Budget(warmup=warmup, steps=64)).populations == (4 + EVOLUTIONS) * populations
 
 
 def test_progress_is_told(small: FeatureProblem) -> None:
@@ -625,7 +626,7 @@ def test_columns_that_would_take_too_much_memory_leave_fewer_chains(
     monkeypatch.setattr(module, "COLUMN_BYTES", fit * a_chain)
     found = sample(small, chains=6)
     check_accounts(found)
-    assert batches_of(found).shape[0] == chains and found.populations == 6
+    assert batches_of(found).shape[0] == chains and found.populations == 6 + EVOLUTIONS
     if chains < 6:
         (note,) = found.notes
         assert f"6 chains searched, but only {chains} sampled" in note
