@@ -15,14 +15,14 @@ from twin import ACCURACY, close
 from modejump.core.compilation import entry
 from modejump.core.random import alias_table, below, draw_alias, new_stream, next_word, uniform
 from modejump.kernels.chain import DONE, WANT_STORE, Chain, run_batches
-from modejump.kernels.evaluate import GUARD, REFINE_BELOW, RESID_FLOOR, evaluate_member
+from modejump.kernels.evaluate import GUARD, RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR, evaluate_member
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.state import flip_all
 from modejump.kernels.store import new_store
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, GPrior, UniformPrior
-from modejump.problem.problem import Problem
+from modejump.problem.problem import Problem, standardised_block
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MJMCMCChain, chain_of, with_more_room
 from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.adaptation import UNIFORM_SHARE, first_moves, flip_weights, partner_tables
@@ -232,6 +232,29 @@ def exact_share(x: np.ndarray, y: np.ndarray) -> float:
         centred = response - mpmath.fsum(response) / len(y) * mpmath.ones(len(y), 1)
         _, residual = mpmath.qr_solve(design, response)
         return float(residual**2 / (centred.T * centred)[0])
+
+
+def test_columns_that_are_dependent_but_for_rounding_have_one_value_in_any_order() -> None:
+    """Functions of one covariate whose small pivots add up, though each of them is above the tolerance."""
+    rng = np.random.default_rng(27)
+    p = np.linspace(2.0, 110.0, 120)
+    functions = [p, 1 / p, np.sqrt(p), p**4, p**-1.5, 1 / np.sin(1 / p), p * np.sin(1 / p), np.cos(p), p**-3.0]
+    x, y = np.column_stack(functions), 1 / (1 + (26.6 / p) ** 2.7) + rng.normal(0.0, 0.01, 120)
+    deficient = 0
+    for _ in range(60):
+        chosen = rng.choice(len(functions), rng.integers(2, len(functions) + 1), replace=False)
+        values = []
+        for order in (np.sort(chosen), chosen, rng.permutation(chosen)):
+            problem = Problem.build(x[:, order], y)
+            values.append(evaluate_member(problem.data, np.ones(len(order), np.uint8))[1])
+        z = standardised_block(problem.data.columns, slice(None))
+        share = 1.0 / np.max(np.sum(np.linalg.pinv(z, rcond=1e-15) ** 2, axis=1))
+        if share < RANK_TOLERANCE / 3:
+            assert values == [-1.0, -1.0, -1.0]
+            deficient += 1
+        elif share > 3 * RANK_TOLERANCE:
+            np.testing.assert_allclose(values, exact_share(x[:, chosen], y), rtol=1e-6)
+    assert 10 < deficient < 50
 
 
 @pytest.mark.parametrize("offset", [0.0, 50.0])

@@ -29,6 +29,13 @@ def log_prior(problem: Problem, members: tuple[int, ...]) -> float:
     return float(prior.log_size[len(members)] + sum(prior.log_weight[t] for t in members))
 
 
+def rank_deficient(r: np.ndarray) -> bool:
+    """Whether some column lies in the span of the others but for a share of its square, by the triangle of a QR."""
+    if (np.diag(r) ** 2 < RANK_TOLERANCE).any():
+        return True
+    return bool((np.sum(np.linalg.inv(r) ** 2, axis=1) * RANK_TOLERANCE > 1.0).any())
+
+
 def resid_share(problem: Problem, members: tuple[int, ...]) -> float:
     """RSS(M)/RSS(base) by QR of the rows; -1.0 where the design is rank deficient."""
     data = problem.data
@@ -37,7 +44,7 @@ def resid_share(problem: Problem, members: tuple[int, ...]) -> float:
         return -1.0
     z = standardised_block(data.columns, slice(None))[:, cols]
     q, r = np.linalg.qr(z)
-    if (np.diag(r) ** 2 < RANK_TOLERANCE).any():
+    if rank_deficient(r):
         return -1.0
     left = data.columns.response - q @ (q.T @ data.columns.response)
     return max(float(left @ left), RESID_FLOOR)

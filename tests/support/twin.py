@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import plain
+from brute import rank_deficient
 
-from modejump.kernels.evaluate import RANK_TOLERANCE, RESID_FLOOR
+from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.kernels.jump import COLD
 from modejump.kernels.moves import JUMP_ANNEAL, JUMP_GREEDY, KERNELS, MAX_FLIPS, Moves
 from modejump.kernels.store import ModelStore
@@ -125,7 +126,7 @@ class Target:
         if len(cols) > self.data.max_cols:
             return -1.0
         q, r = np.linalg.qr(self.z[:, cols])
-        if q.shape[1] < len(cols) or (np.diag(r) ** 2 < RANK_TOLERANCE).any():
+        if q.shape[1] < len(cols) or rank_deficient(r):
             return -1.0
         response = self.data.columns.response
         left = response - q @ (q.T @ response)

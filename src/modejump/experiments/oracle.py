@@ -15,7 +15,7 @@ from modejump.core.errors import InputError
 from modejump.core.handles import Handle
 from modejump.experiments.spaces import FeatureColumns, feature_columns, law_of_each
 from modejump.features.expression import Expression
-from modejump.kernels.evaluate import RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
+from modejump.kernels.evaluate import GUARD, RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import log_marginal_of
 from modejump.priors.coefficients.base import floor_share
@@ -259,7 +259,7 @@ def residual_shares(z: np.ndarray, response: np.ndarray, models: np.ndarray) -> 
     corr = z @ response
     # Products of the features at one position with those at another: few where few features lead all models.
     at = [np.unique(models[:, i], return_inverse=True) for i in range(k)]
-    resid, full = np.ones(count), np.ones(count, bool)
+    resid, full, volume = np.ones(count), np.ones(count, bool), np.ones(count)
     chol, w = np.zeros((count, k, k)), np.zeros((count, k))
     for i in range(k):
         pivot, t = np.ones(count), corr[models[:, i]]
@@ -270,10 +270,14 @@ def residual_shares(z: np.ndarray, response: np.ndarray, models: np.ndarray) -> 
             pivot -= chol[:, i, j] ** 2
             t = t - chol[:, i, j] * w[:, j]
         full &= pivot >= RANK_TOLERANCE
+        volume *= np.where(full, pivot, 1.0)
         chol[:, i, i] = np.sqrt(np.where(full, pivot, 1.0))
         w[:, i] = t / chol[:, i, i]
         resid -= w[:, i] ** 2
-    close = np.flatnonzero(full & (resid < REFINE_BELOW))
+    near = np.flatnonzero(full & (volume < RANK_TOLERANCE))
+    # The largest entry on the diagonal of the inverse Gram matrix.
+    full[near] = np.sum(np.linalg.inv(chol[near]) ** 2, axis=1).max(axis=1, initial=0.0) <= 1.0 / RANK_TOLERANCE
+    close = np.flatnonzero(full & ((resid < REFINE_BELOW) | (volume < GUARD)))
     for start in range(0, len(close), _CHUNK):
         rows = close[start : start + _CHUNK]
         q = np.linalg.qr(np.swapaxes(z[models[rows]], 1, 2))[0]

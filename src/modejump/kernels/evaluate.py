@@ -1,8 +1,9 @@
 """Canonical evaluation of one model: the definition of its residual share, rank and floor.
 
-``resid(M) = RSS(M) / RSS(base)`` comes from a Cholesky factorisation of the standardised Gram matrix with the
-columns in their natural order. Fast paths elsewhere reuse factorisations; whenever they come near a decision that
-rounding could tip (a small pivot, a near-perfect fit) they call this function, so the target is one function of M.
+``resid(M) = RSS(M) / RSS(base)`` comes from a Cholesky factorisation of the standardised Gram matrix, and from the
+columns themselves where that would lose too many digits. Fast paths elsewhere reuse factorisations; whenever they come
+near a decision that rounding could tip (a small pivot, a near-perfect fit) they call this function, so the target is
+one function of M.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from modejump.likelihoods.gaussian.marginal import sampler_marginal
 from modejump.priors.compiled import log_model_prior
 from modejump.problem.design import REFINE_BELOW
 
-# A column whose part outside the earlier columns has less than this share of its squared length makes the design
-# rank deficient: the model has posterior probability zero.
+# A column whose part outside all other columns has less than this share of its squared length makes the design rank
+# deficient, in whatever order they come: the model has posterior probability zero.
 RANK_TOLERANCE = 1e-10
 # Fast paths hand over to the canonical evaluation below this pivot.
 GUARD = 1e-4
 # Residual shares are floored here, the same for every model: sixteen times machine epsilon.
 RESID_FLOOR = 16 * 2.220446049250313e-16
+# A residual share that the Gram matrix gives with a larger relative error than this is refined.
+RELATIVE_ERROR = 1e-9
 
 NEG_INF = -np.inf
 
@@ -31,7 +34,7 @@ def factorise(gram, corr, cols, k, chol, w):
 
     Returns the residual share ``1 - |w|^2``; ``chol`` holds the factor with reciprocal diagonal.
     """
-    resid = 1.0
+    resid = volume = 1.0
     for i in range(k):
         ci = cols[i]
         pivot = gram[ci, ci]
@@ -46,11 +49,32 @@ def factorise(gram, corr, cols, k, chol, w):
             t -= v * w[j]
         if pivot < RANK_TOLERANCE:
             return -1.0
+        volume *= pivot
         chol[i, i] = 1.0 / np.sqrt(pivot)
         t *= chol[i, i]
         w[i] = t
         resid -= t * t
+    # No column has a smaller share of its own than the product of the pivots.
+    if volume < RANK_TOLERANCE and _least_share(chol, k) < RANK_TOLERANCE:
+        return -1.0
     return resid
+
+
+@kernel
+def _least_share(chol, k):
+    """The smallest share of a column's squared length that lies outside all others: 1 / diag(Gram^-1)."""
+    column = np.empty(k)
+    least = 1.0
+    for j in range(k):
+        total = 0.0
+        for i in range(j, k):
+            t = 1.0 if i == j else 0.0
+            for m in range(j, i):
+                t -= chol[i, m] * column[m]
+            column[i] = t * chol[i, i]
+            total += column[i] * column[i]
+        least = min(least, 1.0 / total)
+    return least
 
 
 @kernel
@@ -105,7 +129,7 @@ def _column_product(columns, c, e):
 
 @kernel
 def refine(columns, cols, k, chol, w):
-    """Residual share of a near-perfect fit from the columns themselves.
+    """Residual share from the columns themselves, for near-perfect fits and nearly dependent columns.
 
     The residual is formed with the coefficients of the Gram matrix, then corrected by one step of iterative
     refinement: its error is of the order of the squared rounding error instead of the rounding error.
@@ -128,6 +152,21 @@ def refine(columns, cols, k, chol, w):
 
 
 @kernel
+def _loses_digits(chol, w, k, resid):
+    """Whether rounding in the Gram matrix, e, may change the residual share by more than its error: beta' e beta."""
+    volume = 1.0
+    for i in range(k):
+        volume /= chol[i, i] * chol[i, i]
+    if volume >= GUARD:
+        return False
+    beta, total = np.empty(k), 0.0
+    back_solve(chol, k, w, beta)
+    for i in range(k):
+        total += abs(beta[i])
+    return RESID_FLOOR * total * total > RELATIVE_ERROR * resid
+
+
+@kernel
 def canonical_resid(data, cols, k, chol, w):
     """Residual share of the model with these columns (ascending), or -1.0 where it has probability zero."""
     if k > data.max_cols:
@@ -135,7 +174,7 @@ def canonical_resid(data, cols, k, chol, w):
     resid = factorise(data.gram, data.corr, cols, k, chol, w)
     if resid < -0.5:
         return -1.0
-    if resid < REFINE_BELOW and data.columns.x.shape[0] > 0:
+    if data.columns.x.shape[0] > 0 and (resid < REFINE_BELOW or _loses_digits(chol, w, k, resid)):
         resid = refine(data.columns, cols, k, chol, w)
     return max(resid, RESID_FLOOR)
 

@@ -15,6 +15,7 @@ import numpy as np
 from modejump.core.compilation import entry, kernel
 from modejump.core.handles import scalars_of
 from modejump.kernels.evaluate import (
+    GUARD,
     NEG_INF,
     RANK_TOLERANCE,
     REFINE_BELOW,
@@ -44,6 +45,7 @@ class Stack(NamedTuple):
     schur: np.ndarray  # float64 (K + 1, p, p), upper triangle
     rhs: np.ndarray  # float64 (K + 1, p)
     resid: np.ndarray  # float64 (K + 1,)
+    pivot: np.ndarray  # float64 (K + 1,): the smallest so far
     weight: np.ndarray  # float64 (K + 1,): sum of the prior's weights
     mass: np.ndarray  # float64 (K + 1,)
     upcoming: np.ndarray  # int64 (K + 1,): next term to try
@@ -70,6 +72,7 @@ def new_stack(n_terms: int, n_columns: int) -> Stack:
         np.zeros((levels, n_columns, n_columns)),
         np.zeros((levels, n_columns)),
         np.zeros(levels),
+        np.ones(levels),
         np.zeros(levels),
         np.zeros(levels),
         np.zeros(levels, np.int64),
@@ -103,13 +106,15 @@ def _enter_block(data, st, level, t):
         rhs[level + 1, i] = rhs[level, i]
         for j in range(i, p):
             schur[level + 1, i, j] = schur[level, i, j]
-    resid = st.resid[level]
+    resid, least = st.resid[level], st.pivot[level]
     for c in range(a, z):
         d = schur[level + 1, c, c]
         if d < RANK_TOLERANCE:
             return -1.0
+        least = min(least, d)
         resid -= rhs[level + 1, c] ** 2 / d
         _pivot_into(schur, rhs, level + 1, level + 1, c, c + 1)
+    st.pivot[level + 1] = least
     return max(resid, 0.0)
 
 
@@ -123,6 +128,7 @@ def _enter(data, st, level, t):
     d = schur[level, c, c]
     if d < RANK_TOLERANCE:
         return -1.0
+    st.pivot[level + 1] = min(st.pivot[level], d)
     if c + 1 < schur.shape[1]:
         _pivot_into(schur, rhs, level, level + 1, c, c + 1)
     return max(st.resid[level] - rhs[level, c] ** 2 / d, 0.0)
@@ -229,12 +235,12 @@ def rescale(tally, reference):
 
 
 @kernel
-def _count(data, tally, st, level, model, size, k, resid, log_weight):
+def _count(data, tally, st, level, model, size, k, resid, pivot, log_weight):
     """Weight of one model met from an open level; adds it to the sums over sizes and to the best models."""
     prior = data.prior.log_size[size] + log_weight
     if prior == NEG_INF:
         return 0.0
-    if resid < REFINE_BELOW:
+    if resid < REFINE_BELOW or pivot < GUARD:
         resid = _refined(data, model, k)
     value = prior + log_likelihood(data, k, resid)
     if value == NEG_INF:
@@ -260,7 +266,7 @@ def _plant(data, st, pattern, split):
         st.rhs[0, i] = data.corr[i]
         for j in range(p):
             st.schur[0, i, j] = data.gram[i, j]
-    st.resid[0] = 1.0
+    st.resid[0] = st.pivot[0] = 1.0
     st.weight[0] = 0.0
     st.cols[0] = 0
     model = np.uint64(0)
@@ -277,7 +283,7 @@ def _plant(data, st, pattern, split):
             st.rhs[0, i] = st.rhs[1, i]
             for j in range(i, p):
                 st.schur[0, i, j] = st.schur[1, i, j]
-        st.resid[0] = resid
+        st.resid[0], st.pivot[0] = resid, st.pivot[1]
         st.weight[0] += data.prior.log_weight[t]
         st.cols[0] += data.first[t + 1] - data.first[t]
         model |= np.uint64(1) << np.uint64(t)
@@ -296,7 +302,8 @@ def traverse(data, pattern, split, max_size, st, tally):
         return
     st.mass[0] = 0.0
     level = np.int64(0)
-    st.mass[0] = _count(data, tally, st, level, st.model[0], size0, st.cols[0], st.resid[0], st.weight[0])
+    first_resid, first_pivot = st.resid[0], st.pivot[0]
+    st.mass[0] = _count(data, tally, st, level, st.model[0], size0, st.cols[0], first_resid, first_pivot, st.weight[0])
     mass, resids, weights, upcoming = st.mass, st.resid, st.weight, st.upcoming
     added, cols, models = st.added, st.cols, st.model
     inclusion, first, log_weight = tally.inclusion, data.first, data.prior.log_weight
@@ -318,7 +325,7 @@ def traverse(data, pattern, split, max_size, st, tally):
             continue
         model = models[level] | (np.uint64(1) << np.uint64(t))
         weight = weights[level] + log_weight[t]
-        own = _count(data, tally, st, level, model, size, k, resid, weight)
+        own = _count(data, tally, st, level, model, size, k, resid, st.pivot[level + 1], weight)
         if t + 1 == n_terms:
             inclusion[t] += own
             mass[level] += own

@@ -147,7 +147,7 @@ class PredictiveDistribution:
         if not models.estimated.all():
             raise InputError(
                 f"the {kind} model has linearly dependent columns, too many for the rows, or no maximum likelihood "
-                "estimate, so it cannot predict; use kind='bma' or kind='best'."
+                "estimate, so it cannot predict; use kind='bma', the average over all models."
             )
         self.problem, self.models = problem, models
         self.columns = [model_columns(problem, members_of(words)) for words in models.words]
