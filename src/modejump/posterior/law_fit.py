@@ -9,13 +9,11 @@ import numpy as np
 from scipy import optimize
 
 from modejump.core.errors import InputError
-from modejump.features.expression import Expression
 from modejump.features.laws.written import Scale
 from modejump.likelihoods import Family, Gaussian
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, Noise, Student, estimate_noise
 from modejump.posterior.fits import generalised_marginal, residual_shares
-from modejump.problem.feature_problem import FeatureProblem
 from modejump.problem.problem import Problem
 
 # Columns of the terms for some values of the constants, on some rows.
@@ -93,48 +91,6 @@ def fit_constants(
     if not (np.abs(terms) < LARGEST).all():
         raise InputError("the law is not finite on all rows, whatever its constants are; drop such rows, or change it.")
     return _with_precision(columns, constants, _coefficients(terms, data), list(scales), data)
-
-
-def refine(
-    problem: FeatureProblem, features: Sequence[Expression], constants: Mapping[Expression, np.ndarray]
-) -> Estimate:
-    """All coefficients and constants of a model of laws, refined together from the constants of each law alone.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The data: those of a model with an intercept and without an offset.
-    features : sequence of Feature
-        The features of the model.
-    constants : mapping of a feature to ndarray
-        Constants of each feature that has some.
-
-    Returns
-    -------
-    Estimate
-        Coefficients of the intercept, the features and the columns that are always in, in this order; constants
-        feature by feature.
-    """
-    if not problem.intercept or problem.offset is not None or problem.family.custom:
-        raise InputError(
-            "constants of several features are refined together in models with an intercept, without an offset, and of "
-            "the package's own families; take those of each feature alone."
-        )
-    ends = np.cumsum([len(constants.get(f, ())) for f in features])
-    start = np.concatenate([np.zeros(0), *(constants[f] for f in features if f in constants)])
-    fixed, table = np.hstack([np.zeros((len(problem.y), 0)), *problem.always_in.values()]), problem.table
-
-    def columns(values: np.ndarray, rows: Any) -> np.ndarray:
-        parts = zip(features, np.split(values, ends[:-1]), strict=True)
-        made = [problem.language.column(f, table, {f: some}) for f, some in parts]
-        return np.column_stack([*made, fixed])[rows]
-
-    data = Data(problem.y, problem.root_weight**2, problem.family)
-    names = [f"c{k} of {f.text!r}" for f in features for k in range(f.constants)]
-    if len(start):
-        scales = {name: Scale(abs(value), "scale") for name, value in zip(names, start, strict=True)}
-        start = _followed(columns, start, scales, data, slice(None), last=True)[1]
-    return _with_precision(columns, start, _coefficients(columns(start, slice(None)), data), names, data)
 
 
 def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tuple[Estimate, Data]:

@@ -18,6 +18,9 @@ from modejump.problem.problem import Problem
 from modejump.samplers.laws import Laws
 from modejump.samplers.result import Result, members_of
 
+# Constants that differ by a smaller share are the same: searches for them end a little apart.
+SAME_CONSTANTS = 1e-5
+
 
 def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """Each of several posteriors over the laws of all of them.
@@ -40,12 +43,23 @@ def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
             spellings[law].add(feature)
     constants: dict[Expression, np.ndarray] = {}
     for part in reversed(parts):
+        _check_constants(constants, part.constants)
         constants |= part.constants
     aliases = {law: tuple(sorted(others)) for law, others in spellings.items()}
     known = {model: value for model, value in spelled.items() if any(aliases[law_of[f]] for f in model)}
     laws = Laws(tuple(features), aliases, constants, problem, parts[0].language, known)
     values = _united_values(spelled, law_of)
     return [_lifted(posterior, laws, law_of, values) for posterior in posteriors]
+
+
+def _check_constants(ours: Mapping[Expression, np.ndarray], theirs: Mapping[Expression, np.ndarray]) -> None:
+    """Refuse runs that froze different constants inside one feature: they sampled different posteriors."""
+    for f in ours.keys() & theirs.keys():
+        if not np.allclose(ours[f], theirs[f], rtol=SAME_CONSTANTS, atol=0.0):
+            raise InputError(
+                "the runs cannot be merged: each refined the constants of its leading model before sampling, and those "
+                f"of {f.text!r} differ; make one longer run instead."
+            )
 
 
 def _laws_of(posterior: Posterior) -> Laws:

@@ -63,6 +63,9 @@ class FeatureProblem:
     noise_weight : ndarray of shape (n,), optional
         Precision of each row's error relative to the others, which is a factor of the weights; None where all are
         alike.
+    refined : mapping of a feature to ndarray
+        Constants of some features that were refined together with others, and frozen; those of other features are
+        fitted to the response by each feature itself.
     """
 
     language: Language
@@ -81,6 +84,7 @@ class FeatureProblem:
     always_in: Mapping[str, np.ndarray] = field(default_factory=dict)
     noise_floor: float = 0.0
     noise_weight: np.ndarray | None = None
+    refined: Mapping[Expression, np.ndarray] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

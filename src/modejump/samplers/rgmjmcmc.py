@@ -5,21 +5,28 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from modejump.core.errors import InputError
 from modejump.core.random import fresh_sequence
 from modejump.features.covariates.language import Screened
+from modejump.features.expression import Expression
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
 from modejump.runtime.snapshots import Reader, Snapshot, part_of, under
 from modejump.samplers.budget import Budget
-from modejump.samplers.chains.feature_snapshots import collected_arrays, read_collected, read_features, text_array
+from modejump.samplers.chains.feature_snapshots import (
+    collected_arrays,
+    constant_arrays,
+    read_collected,
+    read_constants,
+    read_features,
+    text_array,
+)
 from modejump.samplers.chains.mjmcmc_chain import align_batches
 from modejump.samplers.chains.recall import RECALLED
 from modejump.samplers.chains.reversible_chain import ReversibleChain
@@ -42,8 +49,9 @@ from modejump.samplers.warmup.library import (
     log_importance,
     scored_by,
 )
+from modejump.samplers.warmup.refinement import can_refine, refine_search, refine_together
 from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
-from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words
+from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words, search_sample
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -54,10 +62,8 @@ MOVES = 2_000
 SEARCH_SHARE = 0.25
 FITTING_SHARE = 0.65
 LEARN_SHARE = 0.1
-# More rows than this, or than the second where constants are fitted, are searched by a sample of so many. A library
-# from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models are scored
-# by all of them.
-SEARCH_ROWS, FITTED_ROWS = 3_000, 2_000
+# A library from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models
+# are scored by all of them.
 SAMPLED_FEATURES = 48
 RESCORED = 200
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
@@ -147,17 +153,8 @@ class Driver:
         self.counted_from: int | None = None
 
     def _sampled_problem(self) -> FeatureProblem:
-        """The problem for the search: a sample of the rows where there are many."""
-        problem, rows = self.problem, len(self.problem.y)
-        most = FITTED_ROWS if problem.language.fits_constants else SEARCH_ROWS
-        if rows <= most or problem.family.custom:
-            return problem
-        rng = np.random.default_rng(fresh_sequence(self.plan.seed).spawn(4)[3])
-        try:
-            return problem.of_rows(np.sort(rng.choice(rows, most, replace=False)))
-        except InputError:
-            # Columns or responses that hardly vary may not vary at all in a sample.
-            return problem
+        """The problem for the search."""
+        return search_sample(self.problem, self.plan.seed)
 
     def run(self) -> Result:
         """From the beginning, or from a checkpoint, to the result."""
@@ -244,7 +241,7 @@ class Driver:
             "search_best": np.concatenate([np.zeros(0), *(outcome.bests for outcome in self.outcomes)]),
             "searches": np.array([len(outcome.bests) for outcome in self.outcomes], np.int64),
         }
-        flat |= self._own_arrays()
+        flat |= under("refined", constant_arrays(self.problem.refined)) | self._own_arrays()
         for i, snapshot in enumerate(self.executor.snapshots(self.chains)):
             flat |= under(f"chain-{i}", snapshot)
         self.checkpoint.save(state | {"warmup_steps": self.warmup_steps}, flat)
@@ -259,6 +256,7 @@ class Driver:
         self.outcomes = [Finished.from_counts(*of) for of in zip(counts, each, strict=True)]
         self.collected = read_collected(reader.under("collected"), self.problem.language)
         self.warmup_steps = checkpoint.number("warmup_steps", 0)
+        self._give_constants(read_constants(reader.under("refined"), self.problem.language))
         features = read_features(reader, "library", self.problem.language)
         library = Library(tuple(features), reader.array("importance", np.float64, (len(features),)))
         self._read_own_arrays(reader)
@@ -329,6 +327,32 @@ class Driver:
         elif self.problem.family.conjugate:
             climb(self.searched, self.collected, starts, self._affordable_edits())
         if self.searched is not self.problem:
+            self.executor.close()
+            self.executor.open(self.problem)
+        if can_refine(self.searched):
+            self._refine()
+
+    def _refine(self) -> None:
+        """Constants of the leading model, fitted together and frozen."""
+        problem, self.collected, refined = refine_search(self.searched, self.collected, self._affordable_edits())
+        for model, value in refined.items():
+            # A search has reached the model where it met it, whatever that was worth then.
+            self.outcomes = [
+                dataclasses.replace(o, bests=np.append(o.bests[:-1], value)) if model in o.collected else o
+                for o in self.outcomes
+            ]
+            if self.searched is not self.problem:
+                made = refine_together(self.problem, sorted(model), problem.refined)[0]
+                self._give_constants({**self.problem.refined, **made})
+        if self.searched is self.problem:
+            self._give_constants(problem.refined)
+            problem = self.problem
+        self.searched = problem
+
+    def _give_constants(self, refined: Mapping[Expression, np.ndarray]) -> None:
+        """Freeze the constants of some features."""
+        if refined:
+            self.problem = dataclasses.replace(self.problem, refined=refined)
             self.executor.close()
             self.executor.open(self.problem)
 

@@ -53,6 +53,8 @@ class LawPool(NamedTuple):
     screened: np.ndarray  # int64
     found: np.ndarray  # float64 (K,): constants of the law whose column was written last
     memo: Memo
+    refined_key: np.ndarray  # uint64 (R,): laws whose constants are given, by key, ...
+    refined: np.ndarray  # float64 (R, K): ... and these
     likelihood: Any  # what constants are fitted by: LeastSquares, or a likelihood of all rows, ...
     sample_likelihood: Any  # ... and of the sample
     scalars: np.ndarray  # next
@@ -124,6 +126,8 @@ def new_pool(
         screened=screened,
         found=np.zeros(constants),
         memo=Memo(np.zeros(remembered, np.uint64), np.zeros(remembered, np.uint8), np.zeros((remembered, constants))),
+        refined_key=np.zeros(0, np.uint64),
+        refined=np.zeros((0, constants)),
         likelihood=fitting.likelihood,
         sample_likelihood=fitting.likelihood.at(sampled),
         scalars=scalars_of(next=0),

@@ -6,12 +6,11 @@ import numpy as np
 
 from modejump.core.random import new_stream
 from modejump.features.expression import Expression
-from modejump.kernels.populations.archive import NEGLIGIBLE
 from modejump.kernels.populations.evolve import CENSUS, FIRST_DRAWS, new_evolution
 from modejump.kernels.populations.feature_chain import EVOLVE_FEATURES, REMEMBER, RESTORE_PLACES
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
-from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain
+from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain, span_of
 
 # Features kept of each complexity; tried in a generation; generations without anything better before the next place.
 WIDTH = 8
@@ -53,7 +52,7 @@ class EvolutionChain(SearchChain):
             features=FEATURES,
             columns=int(min(max(memory // (8 * n), 64), MOST_COLUMNS)),
             models=CENSUS + FIRST_DRAWS + tries + 2 * columns + 64,
-            archive=(ARCHIVE, 1 << 16, NEGLIGIBLE),
+            archive=(ARCHIVE, 1 << 16, span_of(problem)),
             stream=new_stream(seed),
         )
         complexity = int(self.arrays.space.max_complexity)

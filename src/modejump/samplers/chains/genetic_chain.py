@@ -20,6 +20,10 @@ from modejump.samplers.chains.workspace import Workspace, new_genetic, uniform_m
 FEATURES = 1 << 17
 # Models that the archive of a chain has room for.
 ARCHIVE = 20_000
+# Where constants are fitted, the best models of the least complexities are collected as well, so many of each; they may
+# be this far below the best, for each observation.
+SIMPLEST, ALIKE = 16, 3
+BELOW = 2.0
 # At most so many models of a chain are collected, and none so far below its best one.
 MOST_MODELS = 2_000
 SPAN = 16.0
@@ -29,6 +33,11 @@ KEEP_LOW = 0.05
 # Bytes for the columns that one chain keeps.
 COLUMN_BYTES = 256 * 2**20
 KERNEL_WEIGHTS = {"flip": 0.68, "swap": 0.24, "multi": 0.04, "birth-death": 0.03, "jump-greedy": 0.01}
+
+
+def span_of(problem: FeatureProblem) -> float:
+    """How far below the best a model may be to be kept."""
+    return max(NEGLIGIBLE, BELOW * problem.n) if problem.language.joint_constants else NEGLIGIBLE
 
 
 class SearchChain(Workspace):
@@ -110,13 +119,25 @@ class SearchChain(Workspace):
         archive = self.arrays.archive
         values = archive.log_posterior[: int(archive.scalars["kept"])]
         inside: set[int] = set()
-        for m in np.argsort(-values, kind="stable")[:MOST_MODELS]:
-            if values[m] < values.max() - SPAN:
-                break
+        order = np.argsort(-values, kind="stable")
+        leading = order[:MOST_MODELS][values[order[:MOST_MODELS]] >= values.max(initial=-np.inf) - SPAN]
+        for m in [*leading, *self._simplest(order)]:
             numbers = [int(f) for f in archive.features[m, : archive.size[m]]]
             self.collected[frozenset(self.feature(f) for f in numbers)] = float(values[m])
             inside.update(numbers)
         self.collect_constants(sorted(inside), self.constants)
+
+    def _simplest(self, order: np.ndarray) -> list[int]:
+        """The best archived models of each complexity, among the simplest of several features: beside each other their
+        constants may turn out better than each has by itself."""
+        if not self.language.joint_constants:
+            return []
+        archive = self.arrays.archive
+        inside = np.arange(archive.features.shape[1]) < archive.size[order, None]
+        complexity = np.where(inside, self.table.complexity[archive.features[order]], 0).sum(axis=1)
+        several = order[archive.size[order] > 1]
+        of = complexity[archive.size[order] > 1]
+        return [int(m) for c in np.unique(of)[:SIMPLEST] for m in several[of == c][:ALIKE]]
 
     def renew_table(self) -> None:
         """Collect what was found, and begin with an empty table."""
@@ -194,7 +215,7 @@ class GeneticChain(SearchChain):
             features=FEATURES,
             columns=int(min(max(memory // (8 * n), s + 8), 4096)),
             models=4 * steps + 1024,
-            archive=(archive, distinct, NEGLIGIBLE),
+            archive=(archive, distinct, span_of(problem)),
             stream=new_stream(seed),
         )
         operators = len(self.arrays.space.cumulative)

@@ -120,6 +120,17 @@ class Workspace:
             scalars=scalars_of(steps=0, population_steps=0, reserve=0, limit=0, done=0, reason=0),
         )
         self._handle: Handle | None = None
+        if problem.refined:
+            self._give_constants(problem.refined)
+
+    def _give_constants(self, refined: Mapping[Expression, np.ndarray]) -> None:
+        """Tell compiled code the constants of some features, by their keys."""
+        features, given = sorted(refined), np.zeros((len(refined), self.language.joint_constants))
+        for i, f in enumerate(features):
+            given[i, : f.constants] = refined[f]
+        pool: Any = self.arrays.pool
+        keys = self.table.key[self.numbers(features)]
+        self.replace(pool=pool._replace(refined_key=keys, refined=given), table=new_table(len(self.table.kind)))
 
     def replace(self, **parts: Any) -> None:
         """Put other arrays in the place of some."""

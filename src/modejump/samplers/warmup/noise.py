@@ -39,7 +39,8 @@ from modejump.runtime.snapshots import under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.plan import Plan
-from modejump.samplers.warmup.library import Collected, Model, best_first, best_models, climb
+from modejump.samplers.warmup.library import Collected, Model, best_models, climb
+from modejump.samplers.warmup.refinement import leading_models
 from modejump.samplers.warmup.search import Search, compile_search
 
 # Rows of the sample, chains of a search, and its populations of each chain; or its share of a budget in seconds.
@@ -265,7 +266,8 @@ def _judged(problem: FeatureProblem, current: FeatureProblem, collected: Collect
 
     They were found, and their constants fitted, under the weights of the current problem.
     """
-    leading = _leading(collected)
+    # Under heavy tails a simpler one may lead.
+    leading = leading_models(collected, LEADING, SIMPLEST, ALIKE)
     features = frozenset(f for model in leading for f in model)
     judge = _Judge(problem, all_constants(current, sorted(features), {}), features)
     usable = [model for model in leading if all(f in judge.column for f in model)] or [frozenset()]
@@ -286,12 +288,3 @@ def _judged(problem: FeatureProblem, current: FeatureProblem, collected: Collect
             model = less
         best = max(best, known[model], key=lambda made: made.value)
     return max(best, judge.candidate(best.model, choice, choice), key=lambda made: made.value)
-
-
-def _leading(collected: Collected) -> list[Model]:
-    """The best models, and the best ones of each complexity: under heavy tails a simpler one may lead."""
-    alike: dict[int, list[Model]] = {}
-    for model, _ in best_first(collected):
-        alike.setdefault(sum(f.complexity for f in model), []).append(model)
-    simple = [model for complexity in sorted(alike)[:SIMPLEST] for model in alike[complexity][:ALIKE]]
-    return list(dict.fromkeys([*best_models(collected, LEADING), *simple]))

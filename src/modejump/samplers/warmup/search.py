@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from modejump.core.errors import InputError
+from modejump.core.random import fresh_sequence
 from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.context import Context
@@ -31,6 +33,8 @@ STEPS = 300
 EVOLUTIONS = 4
 EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.8
 PATIENCE = 30
+# More rows than this, or than the second where constants are fitted, are searched by a sample of so many.
+SEARCH_ROWS, FITTED_ROWS = 3_000, 2_000
 # Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
 _ROUND_SECONDS = 0.1
@@ -107,6 +111,28 @@ class Finished:
 def in_words(model: Iterable[Expression]) -> str:
     """A model for a line of progress."""
     return " + ".join(f.text for f in sorted(model)) or "the base model"
+
+
+def search_sample(problem: FeatureProblem, seed: Any) -> FeatureProblem:
+    """The problem for a search: a sample of the rows where there are many.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The problem.
+    seed : int or SeedSequence
+        What the rows are drawn by.
+    """
+    rows = len(problem.y)
+    most = FITTED_ROWS if problem.language.fits_constants else SEARCH_ROWS
+    if rows <= most or problem.family.custom:
+        return problem
+    rng = np.random.default_rng(fresh_sequence(seed).spawn(4)[3])
+    try:
+        return problem.of_rows(np.sort(rng.choice(rows, most, replace=False)))
+    except InputError:
+        # Columns or responses that hardly vary may not vary at all in a sample.
+        return problem
 
 
 def compile_search(problem: FeatureProblem) -> None:

@@ -165,6 +165,11 @@ def settle(table, pool, f):
     if count > len(found):
         return False
     key = table.key[f]
+    for i in range(len(pool.refined_key)):
+        if pool.refined_key[i] == key:
+            for k in range(count):
+                found[k] = pool.refined[i, k]
+            return translate(pool.program, table, pool, f)
     at = np.int64(key & np.uint64(len(memo.state) - 1))
     known = memo.state[at] != UNKNOWN and memo.key[at] == key
     if known and memo.state[at] == NONE:
