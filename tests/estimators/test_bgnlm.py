@@ -496,15 +496,10 @@ def test_bad_tables_are_refused_in_one_sentence(change, words):
         quick().fit(change(X), y)
 
 
-def test_a_search_has_no_draws_for_arviz(searched):
-    with pytest.raises(InputError, match="this posterior has no chains to hand to ArviZ"):
-        searched.to_arviz()
-
-
-def test_batches_are_the_draws_for_arviz(kepler):
+def test_batches_for_arviz_are_no_posterior(kepler):
     pytest.importorskip("arviz", reason="ArviZ is an extra and is not installed")
-    inclusion = kepler.to_arviz()["posterior"]["inclusion"]
-    assert inclusion.dims == ("chain", "draw", "feature") and inclusion.shape[0] == 8
-    mean = inclusion.mean(("chain", "draw")).to_series()
+    share = kepler.to_arviz()["sample_stats"]["batch_share"]
+    assert share.dims == ("chain", "draw", "feature") and share.shape[0] == 8
+    mean = share.mean(("chain", "draw")).to_series()
     table = kepler.inclusion_["probability"]
     np.testing.assert_allclose(mean[table.index.to_list()], table, rtol=0, atol=1e-12)
