@@ -114,7 +114,7 @@ def describe_frame(frame: pd.DataFrame) -> tuple[Covariate, ...]:
             values = column.to_numpy(np.float64)
             found.append(_numbers(str(name), values, np.ones(len(values))))
         else:
-            counts = column.astype(object).value_counts(sort=False)
+            counts = column.value_counts().sort_index()
             levels = tuple(counts.index)
             found.append(Covariate(str(name), levels[int(np.argmax(counts.to_numpy()))], levels, True))
     return tuple(found)
