@@ -91,7 +91,7 @@ def test_posteriors_of_coefficients_are_calibrated(prior: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("prior", ["g", "hyper-g", "jzs"])
 def test_posteriors_of_coefficients_are_calibrated_in_long_simulations(prior: str) -> None:
-    check_calibrated(prior, 4000, 82)
+    check_calibrated(prior, 1500, 82)
 
 
 # --- ten problems over all families -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_intervals_of_moderate_effects_cover_what_they_say(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", list(CASES))
 def test_intervals_cover_on_ten_problems_over_all_families(name: str) -> None:
-    share = coverage(CASES[name], 2000, 84)
+    share = coverage(CASES[name], 1000, 84)
     error = share.std(ddof=1) / np.sqrt(len(share))
     print(f"{name}: coverage {share.mean():.4f}, error {error:.4f}")
     assert 0.87 < share.mean() < 0.93

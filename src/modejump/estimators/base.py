@@ -69,7 +69,7 @@ class PosteriorEstimator(Questions, BaseEstimator):
     offset_: str | None
     _options: Options
     # Typical value and range of each column, for effect curves; None where nobody looked.
-    _covariates_seen: tuple[Covariate, ...] | None
+    _covariates_seen: tuple[Covariate, ...] | None = None
 
     # --- fit ------------------------------------------------------------------------------------------------------
 

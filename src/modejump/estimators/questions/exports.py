@@ -47,7 +47,7 @@ def json_of(model: Any, level: float, models: int) -> dict[str, Any]:
         "family": problem.family.name,
         "observations": float(problem.data.n),
         "priors": {
-            "coefficients": describe_prior(problem.coef_prior),
+            "coefficients": None if problem.family.custom else describe_prior(problem.coef_prior),
             "models": describe_prior(model._options.model_prior),
         },
         "seconds": result.warmup_seconds + result.seconds,

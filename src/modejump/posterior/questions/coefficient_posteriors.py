@@ -8,7 +8,7 @@ that lack it leave a point mass at zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -217,13 +217,19 @@ def component_quantiles(found: Components, probability: np.ndarray, conditional:
     return out
 
 
+@lru_cache(maxsize=8)
+def _tails(df: tuple[float, ...]) -> np.ndarray:
+    """Tables of the tails; all coefficients of one posterior mostly need the same."""
+    return make_tails(np.array(df))
+
+
 def _mixture_quantiles(found: Components, probability: np.ndarray) -> np.ndarray:
     df, table = np.unique(found.freedom, return_inverse=True)
     unit = np.column_stack([quantile(df, p) for p in probability])
     out = np.empty((1, len(probability)))
     mixture_quantiles(
         found.loc[None], found.scale[None], (found.weight / found.weight.sum())[None], table.astype(np.int64),
-        make_tails(df), unit, probability, out,
+        _tails(tuple(df.tolist())), unit, probability, out,
     )  # fmt: skip
     return out[0]
 

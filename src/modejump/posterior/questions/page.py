@@ -18,7 +18,7 @@ _STYLE = """
 .modejump {font-family: sans-serif; font-size: 0.9em; line-height: 1.4; max-width: 52em; color: inherit}
 .modejump table {border-collapse: collapse; margin: 0.6em 0; background: transparent; color: inherit; font: inherit}
 .modejump th, .modejump td {text-align: left; padding: 0.15em 0.9em 0.15em 0; background: transparent; color: inherit;
-  border-bottom: 1px solid rgba(128, 128, 128, 0.35); vertical-align: top}
+  border-bottom: 1px solid rgba(128, 128, 128, 0.35); vertical-align: baseline}
 .modejump .number {text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap}
 .modejump .bar {display: inline-block; height: 0.7em; background: #4c8dc9}
 .modejump .title {font-weight: bold; font-size: 1.1em}
