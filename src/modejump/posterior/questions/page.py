@@ -43,6 +43,8 @@ def describe(posterior: Posterior) -> str:
     str
         What it is over, the leading terms, the best model, and the verdict.
     """
+    if not len(posterior.result.models):
+        return _heading(posterior)
     best = " + ".join(posterior.best_model()) or "(no term)"
     probability = float(posterior.models(1)["probability"].iloc[0])
     lines = [_heading(posterior), f"terms: {_leading(posterior)}", f"best model: {best} ({probability:.3g})"]
