@@ -124,6 +124,20 @@ def test_a_prior_far_away_is_warned_of() -> None:
     assert ours.verdict_.level in ("doubtful", "bad") and ours.verdict_.search == "uncertain"
 
 
+def test_a_posterior_that_no_table_holds_is_warned_of() -> None:
+    rng = np.random.default_rng(14)
+    X = pd.DataFrame(rng.normal(size=(100, 40)), columns=[f"col{j}" for j in range(40)])
+    y = X.to_numpy()[:, :20] @ np.full(20, 0.15) + rng.normal(size=100)
+    options = {"algorithm": "mjmcmc", "budget": Budget(steps=2000), "random_state": 1, "chains": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BGLMRegressor(model_prior="uniform", **options).fit(X, y)
+    assert model.posterior_.result.unvisited > 0.5
+    with pytest.warns(UserWarning, match="models that no chain visited held .* of that"):
+        ours = model.reweight(model_prior=BernoulliPrior(0.45))
+    assert ours.verdict_.search == "uncertain"
+
+
 def test_what_cannot_be_reweighted_is_refused(tmp_path: Any) -> None:
     X, y = data()
     model = sampled(X, y)

@@ -23,7 +23,7 @@ from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.likelihoods.glm.newton import Glm, has_estimate, new_glm_work
 from modejump.posterior.fits import model_columns, renormalised_models, residual_shares
 from modejump.posterior.prediction.laplace import has_rows, log_marginal_of
-from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, Verdict
+from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, UNVISITED, Verdict
 from modejump.priors.coefficients import CoefPrior, CoefPriorData
 from modejump.priors.coefficients.base import FLOOR
 from modejump.priors.compiled import ModelPriorArrays, log_prior_of
@@ -66,6 +66,8 @@ class Reweighting(NamedTuple):
         Share of the new best model's neighbours, by one term, that were evaluated.
     wider : bool
         Whether the new prior has models that the prior of the run left out.
+    unvisited : float
+        Estimate of the mass that models which no chain visited held in the run; NaN where nobody knows.
     """
 
     origin: Verdict
@@ -74,6 +76,7 @@ class Reweighting(NamedTuple):
     overlap: float
     neighbours: float
     wider: bool
+    unvisited: float
 
 
 def reweight(
@@ -132,7 +135,8 @@ def _told(posterior: Posterior, what: str, overlap: float, neighbours: float, wi
     """What is known; where the posterior was reweighted before, of the way from the run."""
     first = posterior.reweighting
     if first is None:
-        return Reweighting(posterior.verdict, posterior.result.algorithm, what, overlap, neighbours, wider)
+        unvisited = posterior.result.unvisited
+        return Reweighting(posterior.verdict, posterior.result.algorithm, what, overlap, neighbours, wider, unvisited)
     return first._replace(
         what=what, overlap=min(overlap, first.overlap), neighbours=neighbours, wider=wider or first.wider
     )
@@ -388,6 +392,8 @@ def reweighted_verdict(posterior: Posterior) -> Verdict:
     level, search = told.origin.level, told.origin.search
     level, search = "good" if level == "exact" else level, UNCERTAIN if search == COMPLETE else search
     doubts = ["the prior of the run left models out that the new one has"] if told.wider else []
+    if told.unvisited > UNVISITED:
+        doubts.append(f"models that no chain visited held {told.unvisited:.0%} of that")
     if told.overlap < LITTLE:
         doubts.append("hardly any of its models count now" if told.overlap < HARDLY else "few of its models count now")
     among_laws = posterior.laws is not None and not isinstance(posterior.laws.language, Covariates)
