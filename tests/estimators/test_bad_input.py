@@ -120,7 +120,7 @@ REFUSED = {
     ),
     "unknown feature": (lambda: fit().log_marginal_likelihood(["zzz"]), "'zzz' is not a term"),
     "not a run": (lambda: modejump.load("nowhere"), "nowhere is not a saved model"),
-    "arviz of an exact run": (lambda: fit().to_arviz(), "no chains"),
+    "no draws for ArviZ": (lambda: fit().to_arviz(draws=0), "draws must be a whole number"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import pickle
 import re
 import warnings
@@ -29,6 +30,7 @@ from modejump import (
 )
 from modejump.experiments import simulate_planets
 from modejump.features import Feature, evaluate
+from modejump.samplers.result import members_of
 
 SHORT = Budget(steps=3000)
 KEPLER = "troot(Period*Period*StarMass)"
@@ -496,15 +498,53 @@ def test_bad_tables_are_refused_in_one_sentence(change, words):
         quick().fit(change(X), y)
 
 
-def test_a_search_has_no_draws_for_arviz(searched):
-    with pytest.raises(InputError, match="this posterior has no chains to hand to ArviZ"):
-        searched.to_arviz()
+def test_questions_about_laws(kepler, planets):
+    X, _ = planets
+    law = kepler.best_model()[0]
+    row = kepler.confint().loc[law]
+    assert row["lower"] < row["mean"] < row["upper"] and row["probability"] > 0.5
+    for kind in ("best", "bma"):
+        space = {}
+        exec(kepler.to_python(kind), space)
+        np.testing.assert_allclose(space["predict"](X), kepler.predict(X, kind=kind), rtol=1e-9)
+    name = kepler.feature_names_in_[0]
+    curve = kepler.effect(name)
+    assert (curve["lower"] <= curve["mean"]).all() and (curve["mean"] <= curve["upper"]).all()
+    assert f"laws, by {kepler.posterior_.result.algorithm}" in str(kepler.posterior_)
+    content = json.loads(kepler.to_json())
+    assert content["equation"] == kepler.equation() and content["inclusion"][0]["aliases"] is not None
 
 
-def test_batches_are_the_draws_for_arviz(kepler):
+def test_laws_under_the_same_prior_have_the_same_posterior(kepler):
+    prior = kepler._options.model_prior
+    before = kepler.posterior_.result.models
+    same = kepler.reweight(model_prior=prior, coef_prior="jeffreys").posterior_
+    np.testing.assert_allclose(same.result.models.log_posterior, before.log_posterior, rtol=0, atol=1e-10)
+    # Laws of several spellings have the sum over these, each under its own prior.
+    dearer = ComplexityPrior(1e-4)
+    other = kepler.reweight(model_prior=dearer).posterior_
+    laws, searched, new = kepler.laws_, kepler.posterior_.searched, {}
+    for words, value in zip(before.words, before.log_posterior, strict=True):
+        model = frozenset(laws.features[j] for j in members_of(words))
+        new[model] = [(model, value)]
+    place = {alias: law for law, more in laws.aliases.items() for alias in more} | {f: f for f in laws.features}
+    spelled = {}
+    for features, value in laws.spelled.items():
+        spelled.setdefault(frozenset(place[f] for f in features), []).append((features, value))
+    new |= spelled
+    for words, value in zip(other.result.models.words, other.result.models.log_posterior, strict=True):
+        model = frozenset(laws.features[j] for j in members_of(words))
+        terms = []
+        for features, old in new[model]:
+            change = dearer.log_weights_of(sorted(features), searched.n, len(searched.names)).sum()
+            terms.append(old + change - searched.log_weights(sorted(features)).sum())
+        assert value == pytest.approx(np.logaddexp.reduce(terms), abs=1e-8)
+
+
+def test_batches_for_arviz_are_no_posterior(kepler):
     pytest.importorskip("arviz", reason="ArviZ is an extra and is not installed")
-    inclusion = kepler.to_arviz()["posterior"]["inclusion"]
-    assert inclusion.dims == ("chain", "draw", "feature") and inclusion.shape[0] == 8
-    mean = inclusion.mean(("chain", "draw")).to_series()
+    share = kepler.to_arviz()["sample_stats"]["batch_share"]
+    assert share.dims == ("chain", "draw", "feature") and share.shape[0] == 8
+    mean = share.mean(("chain", "draw")).to_series()
     table = kepler.inclusion_["probability"]
     np.testing.assert_allclose(mean[table.index.to_list()], table, rtol=0, atol=1e-12)

@@ -165,3 +165,18 @@ def test_runs_in_a_directory_resume(fitted: BGLMRegressor, tmp_path: Path) -> No
     model = modejump.Run(tmp_path / "run", every=1e-3).fit(BGLMRegressor(algorithm="rgmjmcmc", **SMALL), X, Y)
     assert model.inclusion_.equals(fitted.inclusion_)
     assert modejump.resume(tmp_path / "run").inclusion_.equals(fitted.inclusion_)
+
+
+def test_questions_about_some_of_very_many_columns(fitted: BGLMRegressor) -> None:
+    same = fitted.reweight(model_prior=fitted.model_prior).posterior_.result.models
+    before = fitted.posterior_.result.models
+    np.testing.assert_allclose(same.log_posterior, before.log_posterior, rtol=0, atol=1e-9)
+    space: dict = {}
+    exec(fitted.to_python(), space)
+    np.testing.assert_allclose(space["predict"](X), fitted.predict(X, kind="best"), rtol=1e-9)
+    with pytest.raises(InputError, match="give rows of the table as X="):
+        fitted.effect(30)
+    curve = fitted.effect(30, X=X, grid=3)
+    assert (curve["lower"] < curve["mean"]).all() and (curve["mean"] < curve["upper"]).all()
+    table = fitted.confint()
+    assert (table.loc[list(fitted.best_model()), "probability"] > 0.1).all()

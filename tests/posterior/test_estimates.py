@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -341,32 +341,54 @@ class FakeArviz(ModuleType):
         super().__init__("arviz")
         self.__version__ = version
 
-    def from_dict(self, *groups: Any, **options: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return groups, options
+    def from_dict(self, *groups: Any, **options: Any) -> dict[str, Any]:
+        given = groups[0] if groups else {name: options[name] for name in options if name not in ("coords", "dims")}
+        self.called = (len(groups), options)
+        return {name: SimpleNamespace(attrs={}, **values) for name, values in given.items()}
 
 
 def test_to_arviz_speaks_to_both_lines(sampled: Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "arviz", FakeArviz("0.23.0"))
-    groups, options = sampled.to_arviz()
-    assert groups == ()
-    assert options["posterior"]["inclusion"].shape == (4, 200, 5)
-    assert options["coords"] == {"feature": list(sampled.problem.names)}
+    for version, mappings in (("0.23.0", 0), ("1.0.0", 1)):
+        fake = FakeArviz(version)
+        monkeypatch.setitem(sys.modules, "arviz", fake)
+        made = sampled.to_arviz(draws=50)
+        assert fake.called[0] == mappings
+        assert fake.called[1]["dims"] == {"coefficient": ["column"], "batch_share": ["feature"]}
+        assert fake.called[1]["coords"]["feature"] == list(sampled.problem.names)
+        assert fake.called[1]["coords"]["column"] == ["(intercept)", *sampled.problem.names]
+        assert made["sample_stats"].batch_share.shape == (4, 200, 5)
+        assert made["posterior"].coefficient.shape == (1, 50, 6)
+        # Nothing there can be taken for draws of an inclusion probability.
+        assert "no posterior of that probability" in made["sample_stats"].attrs["description"]
+        assert "independent draws" in made["posterior"].attrs["description"]
+
+
+def test_to_arviz_of_an_exact_posterior_has_coefficients_alone(
+    exact: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "arviz", FakeArviz("1.0.0"))
-    groups, options = sampled.to_arviz()
-    assert groups[0]["posterior"]["inclusion"].shape == (4, 200, 5)
-    assert options["dims"] == {"inclusion": ["feature"]}
+    made = exact.to_arviz(draws=4000, random_state=3)
+    assert list(made) == ["posterior"]
+    draws = made["posterior"].coefficient[0]
+    moments = exact.predictor().coefficient_moments()
+    error = moments["sd"] / np.sqrt(4000)
+    assert (np.abs(draws.mean(axis=0) - moments["mean"]) < SIGMAS * error).all()
+    share = moments["probability"]
+    binomial = np.sqrt(share * (1.0 - share) / 4000)
+    assert (np.abs((draws != 0.0).mean(axis=0) - share) <= SIGMAS * binomial + 1e-9).all()
 
 
 def test_to_arviz_with_the_installed_arviz(sampled: Posterior) -> None:
     pytest.importorskip("arviz", reason="ArviZ is an extra and is not installed")
-    inclusion = sampled.to_arviz()["posterior"]["inclusion"]
-    assert inclusion.dims == ("chain", "draw", "feature")
-    assert np.allclose(inclusion.mean(("chain", "draw")), sampled.frequency)
+    made = sampled.to_arviz(draws=50)
+    share = made["sample_stats"]["batch_share"]
+    assert share.dims == ("chain", "draw", "feature")
+    assert np.allclose(share.mean(("chain", "draw")), sampled.frequency)
+    assert made["posterior"]["coefficient"].dims == ("chain", "draw", "column")
+    assert "independent draws" in made["posterior"].attrs["description"]
 
 
-def test_to_arviz_says_what_is_missing(exact: Posterior, sampled: Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_arviz_says_what_is_missing(sampled: Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(InputError, match=r"modejump\[arviz\]"):
         sampled.to_arviz()
-    with pytest.raises(InputError, match="no chains"):
-        exact.to_arviz()

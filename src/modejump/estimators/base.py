@@ -24,9 +24,10 @@ from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Spec, Table, read_table
 from modejump.estimators.docs import documented
-from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
+from modejump.estimators.questions.questions import Questions
+from modejump.estimators.questions.typical import Covariate, describe_covariates
 from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(Equations, BaseEstimator):
+class PosteriorEstimator(Questions, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -67,6 +68,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
     feature_names_in_: np.ndarray
     offset_: str | None
     _options: Options
+    # Typical value and range of each column, for effect curves; None where nobody looked.
+    _covariates_seen: tuple[Covariate, ...] | None = None
 
     # --- fit ------------------------------------------------------------------------------------------------------
 
@@ -151,6 +154,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
         self.table_, self.offset_, self.seed_ = table.spec, table.offset_name, options.seed
         self._options = options
         self.posterior_ = posterior
+        self._covariates_seen = describe_covariates(table)
         if table.classes is not None:
             self.classes_ = table.classes
         # Among given terms, a model that was missed changes no frequency.
@@ -287,18 +291,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
             The intercept, then one row for each design column or law, with ``mean``, ``sd``, ``conditional_mean`` and
             ``conditional_sd`` (given that it is in the model) and the ``probability`` that it is.
         """
-        return self._coefficient_table(kind)
-
-    def _coefficient_table(self, kind: str) -> pd.DataFrame:
-        raise NotImplementedError
-
-    def to_arviz(self) -> Any:
-        """The chains as an ArviZ object; needs ArviZ and a sampled posterior.
-
-        The group ``posterior`` holds ``inclusion`` with dimensions chain, draw and feature: one draw is one batch of
-        steps, its value the share of the batch during which the term was in.
-        """
-        return self._fitted.to_arviz()
+        return self._labelled(self._fitted.predictor(kind).coefficient_moments())
 
     def _response_words(self) -> str:
         """Family and link on the page; empty for a Gaussian response, which goes without saying."""

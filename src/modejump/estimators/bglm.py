@@ -22,7 +22,7 @@ from modejump.estimators.options import Options, name_some, read_always_in
 from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
-from modejump.posterior.coefficients import coefficients
+from modejump.posterior.coefficients import labelled
 from modejump.posterior.posterior import Posterior
 from modejump.priors.models import resolve_model_prior
 from modejump.priors.sizes import SizePrior
@@ -234,13 +234,12 @@ class Selection(PosteriorEstimator):
         """Model-averaged intercept; 0 for a formula without one."""
         return self._equation("bma")[0]
 
-    def _coefficient_table(self, kind: str) -> pd.DataFrame:
-        posterior = self._fitted
+    def _labelled(self, values: Mapping[str, np.ndarray]) -> pd.DataFrame:
         if isinstance(self.table_, WideSpec):
-            return coefficients(posterior, self.problem_.names, self.problem_.always_in, kind=kind)
+            return labelled(self.problem_, values, self.problem_.names, self.problem_.always_in)
         names = self.table_.design_names
         candidates, always = self._places()
-        table = coefficients(posterior, [names[j] for j in candidates], [names[j] for j in always], kind=kind)
+        table = labelled(self.problem_, values, [names[j] for j in candidates], [names[j] for j in always])
         shift = int(self.problem_.intercept)
         rows = np.empty(len(names), dtype=np.int64)
         rows[always + candidates] = np.arange(len(names)) + shift

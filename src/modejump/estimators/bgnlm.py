@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from modejump.features.nonlinear.space import Space
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.features.tokens import quoted
 from modejump.likelihoods import Family
-from modejump.posterior.coefficients import coefficients
+from modejump.posterior.coefficients import labelled
 from modejump.posterior.posterior import Posterior
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
@@ -128,8 +128,8 @@ class LawSearch(PosteriorEstimator):
                 )
         return columns, design[:, [names.index(name) for name in self.problem_.always_in]]
 
-    def _coefficient_table(self, kind: str) -> pd.DataFrame:
-        return coefficients(self._fitted, kind=kind)
+    def _labelled(self, values: Mapping[str, np.ndarray]) -> pd.DataFrame:
+        return labelled(self.problem_, values)
 
     def _symbols(self, form: str, digits: int = 4) -> list[Any]:
         laws, fixed = self.laws_, self.problem_.always_in

@@ -18,8 +18,8 @@ from modejump.data.tables import Table, read_rows
 from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor, check_names
 from modejump.estimators.bgnlm import LawSearch
 from modejump.estimators.docs import documented
-from modejump.estimators.options import Options
-from modejump.estimators.prepare import LEADERS, prior_of_all
+from modejump.estimators.options import Options, prior_of_all
+from modejump.estimators.prepare import LEADERS
 from modejump.estimators.summary import count, plural
 from modejump.features.logic.expression import in_brackets
 from modejump.features.logic.space import LogicSpace

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError
 from modejump.data.coding import MISSING, column_name
+from modejump.data.markers import MarkerSpec
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
@@ -26,6 +27,7 @@ from modejump.priors.feature_priors import feature_prior_from_dict
 from modejump.priors.features import FeaturePrior
 from modejump.priors.logic_prior import LogicPrior
 from modejump.priors.models import model_prior_from_dict, resolve_model_prior
+from modejump.priors.sizes import SizePrior
 from modejump.samplers.budget import Budget
 from modejump.samplers.settings import Sampler
 
@@ -139,6 +141,22 @@ class Options:
             **common,
         )
 
+    def with_priors(self, model_prior: Any = None, coef_prior: Any = None) -> Options:
+        """The options with other priors, each as an estimator takes it; None leaves one as it is."""
+        changed: dict[str, Any] = {}
+        if coef_prior is not None:
+            changed["coef_prior"] = resolve_coef_prior(coef_prior)
+        if model_prior is not None:
+            read = _read_complexity_prior if self.markers is None else _read_logic_prior
+            changed["model_prior"] = (resolve_model_prior if self.space is None else read)(model_prior)
+        return dataclasses.replace(self, **changed)
+
+    def prior_of_features(self, spec: Any, laws: Any) -> Any:
+        """The prior of the models as a problem has it: of very many columns, and of markers, with what it counts."""
+        if isinstance(spec, MarkerSpec):
+            return prior_of_all(self.model_prior, spec)
+        return SizePrior(self.model_prior) if self.space is None and laws is not None else self.model_prior
+
     def params(self, classes: bool) -> dict[str, Any]:
         """Parameters of an estimator with these options; a classifier has no choice of the family."""
         shared = {
@@ -207,6 +225,11 @@ class Options:
             missing=str(stored["missing"]),
             noise_floor=stored.get("noise_floor"),
         )
+
+
+def prior_of_all(prior: Any, spec: MarkerSpec) -> Any:
+    """The prior with the number of markers that it counts: those that were left out as well."""
+    return LogicPrior(spec.total) if isinstance(prior, LogicPrior) and prior.covariates is None else prior
 
 
 def name_some(names: Sequence[str]) -> str:

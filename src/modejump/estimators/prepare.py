@@ -17,7 +17,7 @@ from modejump.data.markers import MarkerSpec
 from modejump.data.sources import Rows
 from modejump.data.tables import Table
 from modejump.data.wide_table import WideSpec
-from modejump.estimators.options import Options, count_workers, name_some
+from modejump.estimators.options import Options, count_workers, name_some, prior_of_all
 from modejump.features.laws.language import Laws
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.logic.language import Logic
@@ -27,7 +27,6 @@ from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform
 from modejump.likelihoods import Family, Student
 from modejump.likelihoods.custom.batch import BatchLikelihood
-from modejump.priors.logic_prior import LogicPrior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.problem.fingerprint import sealed
 from modejump.problem.problem import Problem
@@ -233,11 +232,6 @@ def _logic(table: Table, options: Options) -> tuple[FeatureProblem, Plan]:
         always_in=dict(zip(spec.fixed, fixed.T, strict=True)),
     )  # fmt: skip
     return problem, _plan(options, "rgmjmcmc" if options.algorithm == "auto" else options.algorithm, SEARCH_CHAINS)
-
-
-def prior_of_all(prior: Any, spec: MarkerSpec) -> Any:
-    """The prior with the number of markers that it counts: those that were left out as well."""
-    return LogicPrior(spec.total) if isinstance(prior, LogicPrior) and prior.covariates is None else prior
 
 
 def _check_size(table: Table) -> None:

@@ -21,6 +21,7 @@ from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
 from modejump.estimators.logic import LogicClassifier, LogicRegressor
 from modejump.estimators.options import Options, saved_transforms
+from modejump.estimators.questions.typical import covariates_from_list, covariates_to_list
 from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
 from modejump.runtime.files import JOB, MODEL
@@ -118,6 +119,7 @@ def save(estimator: Any, path: Path) -> Path:
         classes=getattr(estimator, "classes_", None),
     )
     stored = estimator_to_dict(estimator, estimator._options, table)
+    stored["covariates"] = covariates_to_list(estimator._covariates_seen)
     stored["merged_seeds"] = [int(seed) for seed in getattr(estimator, "merged_seeds_", ())]
     save_run(estimator.posterior_, path, stored)
     return path
@@ -149,6 +151,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     family = posterior.problem.family
     try:
         estimator, options, table = estimator_from_dict(stored, family if family.custom else None)
+        estimator._covariates_seen = covariates_from_list(stored)
         return restored(estimator, options, table, posterior, stored["merged_seeds"])
     except InputError:
         raise

@@ -226,7 +226,9 @@ def _facts(posterior: Posterior, response: str, covariates: str, prior: Any) -> 
     problem, result = posterior.problem, posterior.result
     more: list[tuple[str, str]] = []
     found = f"{plural(result.n_models, 'model')} of {plural(problem.n_terms, _subject(posterior)[1])}"
-    if result.algorithm == "gmjmcmc":
+    if posterior.reweighting is not None:
+        how = f"{posterior.reweighting.algorithm.upper()}, then reweighted to {posterior.reweighting.what}; {found}"
+    elif result.algorithm == "gmjmcmc":
         chains = 1 if result.chain_best is None else len(result.chain_best)
         how = (
             f"GMJMCMC, {plural(chains, 'chain')}, {plural(result.populations, 'population')}, "

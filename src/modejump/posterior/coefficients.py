@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,10 +49,18 @@ def coefficients(
     DataFrame
         Indexed by column: the intercept, columns always in, then the candidates in the problem's order.
     """
-    problem = posterior.problem
+    return labelled(posterior.problem, posterior.predictor(kind).coefficient_moments(), columns, base_columns)
+
+
+def labelled(
+    problem: Problem,
+    values: Mapping[str, np.ndarray],
+    columns: Sequence[str] | None = None,
+    base_columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Values of every coefficient as a frame; parameters as for `coefficients`."""
     names = _base_names(problem, base_columns) + _candidate_names(problem, columns)
-    moments = posterior.predictor(kind).coefficient_moments()
-    return pd.DataFrame(moments, index=pd.Index(names, name="column", dtype=object))
+    return pd.DataFrame(values, index=pd.Index(names, name="column", dtype=object))
 
 
 def _candidate_names(problem: Problem, columns: Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Chains in the language of ArviZ, for both of its lines."""
+"""The posterior in the language of ArviZ, for both of its lines."""
 
 from __future__ import annotations
 
@@ -7,28 +7,74 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.posterior.coefficients import labelled
+from modejump.posterior.questions.coefficient_posteriors import CoefficientPosteriors
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
 
+# What the variables are, as their attributes say.
+COEFFICIENT = (
+    "independent draws of the coefficients from the posterior averaged over models, on the original scale of the "
+    "columns; zero where the model drawn lacks the column. They are no Markov chain."
+)
+BATCH_SHARE = (
+    "share of each batch of consecutive steps of a chain during which a term was in the model. Its mean is the "
+    "inclusion probability; its spread is Monte Carlo error and no posterior of that probability."
+)
 
-def to_arviz(posterior: Posterior) -> Any:
-    """Batch means as draws of an ArviZ object; see :meth:`Posterior.to_arviz`."""
-    means = posterior.result.batch_means
-    if posterior.exact or means is None or means.shape[1] == 0:
+
+def to_arviz(posterior: Posterior, draws: int = 1000, random_state: int = 0) -> Any:
+    """Coefficients and batches as an ArviZ object.
+
+    The group ``posterior`` holds ``coefficient`` with dimensions chain (one), draw and column: independent draws from
+    the posterior averaged over models. After sampling the group ``sample_stats`` holds ``batch_share`` with dimensions
+    chain, draw (a batch of steps) and feature. A likelihood of the user's own has no coefficients.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The posterior.
+    draws : int
+        Draws of the coefficients.
+    random_state : int
+        Seed of these draws.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        Whichever the installed ArviZ uses.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+        raise InputError(f"draws must be a whole number of at least 1; got {draws!r}.")
+    means, own = posterior.result.batch_means, posterior.problem.family.custom
+    sampled = not posterior.exact and means is not None and means.shape[1] > 0
+    if own and not sampled:
         raise InputError(
-            "this posterior has no chains to hand to ArviZ; fit with algorithm='mjmcmc', or 'rgmjmcmc' for laws."
+            "this posterior has neither coefficients nor chains to hand to ArviZ; sample it, with algorithm='mjmcmc' "
+            "or 'rgmjmcmc'."
         )
     try:
         import arviz
     except ImportError:
         raise InputError("to_arviz needs ArviZ, which is not installed; run: pip install 'modejump[arviz]'.") from None
-    groups = {"posterior": {"inclusion": np.asarray(means)}}
-    labels: dict[str, Any] = {
-        "coords": {"feature": list(posterior.problem.names)},
-        "dims": {"inclusion": ["feature"]},
-    }
+    groups: dict[str, dict[str, np.ndarray]] = {}
+    coords, dims, words = {}, {}, {}
+    if not own:
+        found = CoefficientPosteriors(posterior.predictor())
+        values = found.draw(int(draws), np.random.default_rng(random_state))
+        groups["posterior"] = {"coefficient": values[None]}
+        names = labelled(posterior.problem, {"place": np.arange(values.shape[1])}).index
+        coords["column"], dims["coefficient"], words["posterior"] = list(names), ["column"], COEFFICIENT
+    if sampled:
+        groups["sample_stats"] = {"batch_share": np.asarray(means)}
+        coords["feature"], dims["batch_share"] = list(posterior.problem.names), ["feature"]
+        words["sample_stats"] = BATCH_SHARE
     # The 0.x line takes groups as keywords and gives InferenceData; the 1.x line one mapping, and a DataTree.
     if int(arviz.__version__.split(".")[0]) < 1:
-        return arviz.from_dict(**groups, **labels)
-    return arviz.from_dict(groups, **labels)
+        made = arviz.from_dict(**groups, coords=coords, dims=dims)
+    else:
+        made = arviz.from_dict(groups, coords=coords, dims=dims)
+    for group, text in words.items():
+        made[group].attrs["description"] = text
+    return made

@@ -36,6 +36,8 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
         The posteriors; an exact one among them is the answer.
     """
     first = posteriors[0]
+    if any(posterior.reweighting is not None for posterior in posteriors):
+        raise InputError("reweighted models cannot be merged; merge the models that they were made from first.")
     for other in posteriors[1:]:
         check_same_problem(first, other)
     exact = [posterior for posterior in posteriors if posterior.exact]

@@ -33,12 +33,13 @@ from modejump.samplers.result import Result, members_of
 
 if TYPE_CHECKING:
     from modejump.posterior.prediction.distribution import PredictiveDistribution
+    from modejump.posterior.questions.reweighting import Reweighting
     from modejump.posterior.verdict import Verdict
 
 KINDS = ("bma", "best", "median")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Posterior over the models of one problem; after a search among features, over models of the laws found.
 
@@ -58,6 +59,8 @@ class Posterior:
     errors : mapping of str to tuple of two floats, optional
         For a posterior read from a file: for laws of its table, the error on rows left out, and the standard error of
         its square.
+    reweighting : Reweighting, optional
+        For a posterior of models under other priors than those of the run: how it came about.
     """
 
     problem: Any
@@ -66,12 +69,25 @@ class Posterior:
     identity: Mapping[str, str] | None = None
     searched: FeatureProblem | None = None
     errors: Mapping[str, tuple[float, float]] | None = None
+    reweighting: Reweighting | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.problem, FeatureProblem):
             object.__setattr__(self, "searched", self.problem)
         if self.result.laws is not None:
             object.__setattr__(self, "problem", self.result.laws.problem)
+
+    def __repr__(self) -> str:
+        """A few lines: what it is over, the leading terms, and the verdict."""
+        from modejump.posterior.questions.page import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        from modejump.posterior.questions.page import posterior_html
+
+        return posterior_html(self)
 
     @property
     def laws(self) -> Laws | None:
@@ -381,16 +397,23 @@ class Posterior:
     @cached_property
     def verdict(self) -> Verdict:
         """What can be said about convergence, in plain sentences, with a level."""
+        from modejump.posterior.questions.reweighting import reweighted_verdict
         from modejump.posterior.verdict import verdict
 
-        return verdict(self)
+        return verdict(self) if self.reweighting is None else reweighted_verdict(self)
 
-    def to_arviz(self) -> Any:
-        """The chains as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
+    def to_arviz(self, draws: int = 1000, random_state: int = 0) -> Any:
+        """The posterior as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
 
-        The group ``posterior`` holds ``inclusion`` with dimensions chain, draw and feature: one draw is one
-        batch of steps, its value the share of the batch during which the term was in.
+        See :func:`modejump.posterior.export.to_arviz` for its groups.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of the coefficients.
+        random_state : int
+            Seed of these draws.
         """
         from modejump.posterior.export import to_arviz
 
-        return to_arviz(self)
+        return to_arviz(self, draws, random_state)

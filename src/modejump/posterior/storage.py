@@ -62,6 +62,8 @@ def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Map
         Anything more to keep, made of what JSON can hold.
     """
     folder = Path(directory)
+    if posterior.reweighting is not None:
+        raise InputError("a reweighted model is not saved; save the model that it was made from, and reweight that.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but a model is saved as a directory; give another path.")
     folder.mkdir(parents=True, exist_ok=True)

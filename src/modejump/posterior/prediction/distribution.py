@@ -115,6 +115,19 @@ class GNodes(NamedTuple):
         return self.mean((self.shrink - self.repeat(self.mean(self.shrink))) ** 2)
 
 
+class AffineCoefficients(NamedTuple):
+    """A model's coefficients on their original scale, those of the base first: ``fixed + s slope + loads @ u``.
+
+    At a node, u is normal or Student-t about zero; its squared scale is the node's ``unit2`` for the base's part, and s
+    times that for the part of the model's columns.
+    """
+
+    columns: np.ndarray
+    fixed: np.ndarray
+    slope: np.ndarray
+    loads: np.ndarray
+
+
 class Coefficients(NamedTuple):
     """Mean and variance of a model's coefficients on their original scale, and of the base's in it."""
 
@@ -142,6 +155,12 @@ class PredictiveDistribution:
     """
 
     nodes: GNodes
+    # Of each node: squared scale of u in `AffineCoefficients`, and its degrees of freedom, infinite where it is normal.
+    unit2: np.ndarray
+    freedom: np.ndarray
+    # Of each model: E Var u, and E s Var u.
+    _variance: np.ndarray
+    _shrunk_variance: np.ndarray
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         if not models.estimated.all():
@@ -218,9 +237,29 @@ class PredictiveDistribution:
         ends = self.quantiles(new, np.array([0.5 - level / 2, 0.5 + level / 2]))
         return ends[:, 0], ends[:, 1]
 
+    def mean_quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
+        """Quantiles of the posterior of the response's mean, without the noise of responses around it."""
+        raise NotImplementedError
+
+    def affine_coefficients(self) -> Iterator[AffineCoefficients]:
+        """Coefficients of each model, given s."""
+        raise NotImplementedError
+
     def _coefficients(self) -> Iterator[Coefficients]:
         """Coefficients of each model."""
-        raise NotImplementedError
+        b, shrink, over_g = self.problem.data.base, self.nodes.mean(self.nodes.shrink), self.nodes.variance()
+        for i, model in enumerate(self.affine_coefficients()):
+            square = np.square(model.loads)
+            parts = (
+                (square[:, :b].sum(axis=1), self._variance[i]),
+                (square[:, b:].sum(axis=1), self._shrunk_variance[i]),
+            )
+            own = over_g[i] * model.slope**2
+            for load, variance in parts:
+                # A variance may be infinite where its load is zero.
+                own += np.multiply(load, variance, out=np.zeros_like(load), where=load > 0.0)
+            mean = model.fixed + shrink[i] * model.slope
+            yield Coefficients(model.columns, mean[b:], own[b:], mean[:b], own[:b])
 
     def coefficient_moments(self) -> dict[str, np.ndarray]:
         """Moments of all coefficients, the base's first: see :func:`modejump.posterior.coefficients.coefficients`.

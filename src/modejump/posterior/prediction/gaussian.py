@@ -22,13 +22,13 @@ from modejump.likelihoods.gaussian.marginal import floored
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior.fits import Fit, KeptModels, fit_model
 from modejump.posterior.prediction.distribution import (
-    Coefficients,
+    AffineCoefficients,
     GNodes,
     NewRows,
     PredictiveDistribution,
     row_slices,
 )
-from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles, quantile
+from modejump.posterior.prediction.mixture import LEAST_SCALE, make_tails, mixture_quantiles, quantile
 from modejump.priors.coefficients.base import FLOOR
 from modejump.problem.problem import Problem
 
@@ -98,7 +98,8 @@ class Predictor(PredictiveDistribution):
         self._table = self.nodes.repeat(table).astype(np.int64)
         # Weight and squared scale of each component.
         self.weight = self.nodes.weight * self.nodes.repeat(models.weight)
-        self.scale2 = np.concatenate([rule[2] for rule in rules])
+        self.scale2 = self.unit2 = np.concatenate([rule[2] for rule in rules])
+        self.freedom = self.nodes.repeat(free)
         with np.errstate(invalid="ignore"):
             variance = self.scale2 * self.nodes.repeat(_variance(free))
             shrunk = np.where(self.nodes.shrink > 0.0, self.nodes.shrink * variance, 0.0)
@@ -161,6 +162,23 @@ class Predictor(PredictiveDistribution):
                 mixture_quantiles(loc, at, self.weight[None], self._table, grid, unit, probability, out[rows][some])
         return offset[:, None] + out
 
+    def mean_quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
+        """Quantiles of the posterior of the response's mean, without the noise of responses around it."""
+        probability = np.asarray(probability, dtype=np.float64)
+        df, table = np.unique(self.freedom, return_inverse=True)
+        unit = np.column_stack([quantile(df, p) for p in probability])
+        grid, shrink = make_tails(df), self.nodes.shrink
+        offset, out = new.base @ self.problem.base_coef, np.empty((len(new.x), len(probability)))
+        for rows, fitted, leverage, base_leverage in self._blocks(new):
+            for some in row_slices(len(fitted), len(shrink)):
+                loc = shrink * self.nodes.repeat(fitted[some])
+                at = self.scale2 * (base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some]))
+                at = np.maximum(np.sqrt(at), LEAST_SCALE)
+                mixture_quantiles(
+                    loc, at, self.weight[None], table.astype(np.int64), grid, unit, probability, out[rows][some]
+                )
+        return offset[:, None] + out
+
     def _errors(self, mean: np.ndarray) -> np.ndarray:
         """Squared scale of errors of new observations with these means, in units of the residuals' squared scale."""
         spread = self._spread
@@ -176,21 +194,15 @@ class Predictor(PredictiveDistribution):
                 leverage[:, i] = np.square(part @ fit.root).sum(axis=1)
             yield rows, fitted * self._unit, leverage, np.square(base).sum(axis=1)
 
-    def _coefficients(self) -> Iterator[Coefficients]:
-        """Coefficients of each model.
+    def affine_coefficients(self) -> Iterator[AffineCoefficients]:
+        """Coefficients of each model, given s.
 
         A base coefficient is that of the base alone, less the candidates' loadings on it times their coefficients.
         """
-        loading, scale = self.problem.data.columns.loading, self.problem.data.columns.scale
-        base_leverage, over_g = np.square(self.base_root).sum(axis=1), self.nodes.variance()
-        for i, fit in enumerate(self.each_fit()):
-            back = np.vstack([np.diag(1.0 / scale[fit.columns]), -loading[:, fit.columns] / scale[fit.columns]])
-            slope, k = back @ fit.coef * self._unit, len(fit.columns)
-            own = over_g[i] * slope**2
-            if k:
-                own += self._shrunk_variance[i] * np.square(back @ fit.root).sum(axis=1)
-            mean = self._shrink[i] * slope
-            yield Coefficients(
-                fit.columns, mean[:k], own[:k], self.problem.base_coef + mean[k:],
-                self._variance[i] * base_leverage + own[k:],
-            )  # fmt: skip
+        columns, base = self.problem.data.columns, self.problem.data.base
+        for fit in self.each_fit():
+            back = np.vstack([-columns.loading[:, fit.columns], np.eye(len(fit.columns))]) / columns.scale[fit.columns]
+            loads = np.zeros((len(back), len(back)))
+            loads[:base, :base], loads[:, base:] = self.base_root, back @ fit.root
+            fixed = np.concatenate([self.problem.base_coef, np.zeros(len(fit.columns))])
+            yield AffineCoefficients(fit.columns, fixed, back @ fit.coef * self._unit, loads)

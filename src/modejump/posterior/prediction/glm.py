@@ -20,7 +20,7 @@ from modejump.core.errors import InputError, warn_user
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g_laplace, shrinkage_factor
 from modejump.posterior.fits import KeptModels
-from modejump.posterior.prediction.distribution import Coefficients, GNodes, NewRows, PredictiveDistribution
+from modejump.posterior.prediction.distribution import AffineCoefficients, GNodes, NewRows, PredictiveDistribution
 from modejump.posterior.prediction.grid import SMOOTH, Mixture, Rule, amount_quantile, count_quantile, grid_rule
 from modejump.posterior.prediction.laplace import LaplaceFit, LaplaceFits, unpacked_fits
 from modejump.posterior.prediction.mean_probability import mean_probabilities, table_of
@@ -73,6 +73,9 @@ class GlmPredictor(PredictiveDistribution):
         self.shape = self.wider = np.ones(len(self.nodes.shrink))
         if family.shape_rules is not None:
             self._average_over_shapes(sizes)
+        self.unit2, self.freedom = self.wider, np.full(len(self.wider), np.inf)
+        self._variance = self.nodes.mean(self.wider)
+        self._shrunk_variance = self.nodes.mean(self.nodes.shrink * self.wider)
 
     def _average_over_shapes(self, sizes: np.ndarray) -> None:
         """Let values of the shape stand for its posterior at each value of g."""
@@ -226,11 +229,10 @@ class GlmPredictor(PredictiveDistribution):
             loc, variance, weight = np.where(known, loc, 0.0), np.where(known, variance, 1.0), weight / total
         return Mixture(loc, np.sqrt(np.maximum(variance, _LEAST_SCALE**2)), weight, self.shape)
 
-    def _coefficients(self) -> Iterator[Coefficients]:
+    def affine_coefficients(self) -> Iterator[AffineCoefficients]:
+        """Coefficients of each model, given s."""
         c, b = self.problem.data.columns, self.problem.data.base
-        shrink, over_g = self.nodes.mean(self.nodes.shrink), self.nodes.variance()
-        wider, shrunk = (self.nodes.mean(v * self.wider) for v in (1.0, self.nodes.shrink))
-        for i, fit in enumerate(self.each_fit()):
+        for fit in self.each_fit():
             k = len(fit.columns)
             # Coefficients on the original scale, those of the base first, from the standardised ones.
             back = np.zeros((b + k, b + k))
@@ -238,8 +240,4 @@ class GlmPredictor(PredictiveDistribution):
             back[:b, b:] = -c.loading[:, fit.columns] / c.scale[fit.columns]
             back[b:, b:] = np.diag(1.0 / c.scale[fit.columns])
             loads = back @ fit.root
-            slope = loads[:, b:] @ fit.centre[b:]
-            mean = loads[:, :b] @ fit.centre[:b] + shrink[i] * slope
-            own = wider[i] * np.square(loads[:, :b]).sum(axis=1) + shrunk[i] * np.square(loads[:, b:]).sum(axis=1)
-            own += over_g[i] * slope**2
-            yield Coefficients(fit.columns, mean[b:], own[b:], mean[:b], own[:b])
+            yield AffineCoefficients(fit.columns, loads[:, :b] @ fit.centre[:b], loads[:, b:] @ fit.centre[b:], loads)

@@ -19,6 +19,8 @@ _NEGLIGIBLE = 1e-18
 # A quantile is accepted when a Newton step, or the bracket, is this small against the smallest scale.
 TOLERANCE = 1e-10
 MAX_ITERATIONS = 200
+# What is known without any error has this scale.
+LEAST_SCALE = 1e-290
 
 
 def make_tails(df: np.ndarray) -> np.ndarray:
