@@ -65,8 +65,6 @@ noise_floor : float, optional
 class LawSearch(PosteriorEstimator):
     """Search for laws among nonlinear features, whatever the family of the response."""
 
-    target_: str
-
     def __init__(
         self,
         *,
@@ -106,10 +104,6 @@ class LawSearch(PosteriorEstimator):
         laws = self._fitted.laws
         assert laws is not None
         return laws
-
-    def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
-        self.target_ = table.target
-        return super()._keep(table, options, posterior)
 
     def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(self.table_, TableSpec)
