@@ -27,6 +27,7 @@ from modejump.estimators.docs import documented
 from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
+from modejump.estimators.reports import Reports
 from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(Equations, BaseEstimator):
+class PosteriorEstimator(Reports, Equations, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -336,50 +337,6 @@ class PosteriorEstimator(Equations, BaseEstimator):
 
         check_is_fitted(self, "posterior_")
         return save(self, Path(path))
-
-    def report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str = "") -> Path:
-        """Write one page of HTML about the fitted model, for a browser; it needs no network.
-
-        It has the verdict, the probabilities, the best model as a formula, plots that answer the mouse and the
-        keyboard, a slider that shows the probabilities under other priors of the models, and how to repeat the fit.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to write, such as "report.html".
-        X : data frame or array of shape (rows, columns), optional
-            Rows whose predictions are compared with ``y``, best such that the fit has not seen.
-        y : array of shape (rows,), optional
-            Their responses.
-        title : str
-            Heading of the page.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from modejump import BGLMRegressor
-        >>> table = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 3)), columns=["age", "dose", "weight"])
-        >>> model = BGLMRegressor().fit(table, 2.0 * table["dose"] + np.sin(table["age"]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     page = model.report(f"{folder}/report.html").read_text(encoding="utf-8")
-        >>> page.startswith("<!DOCTYPE html>")
-        True
-        """
-        return self._report(path, X, y, title=title)
-
-    def _report(self, path: str | os.PathLike[str], X: Any, y: Any, *, title: str = "", command: str = "") -> Path:
-        """The same, where a command may have made the fit."""
-        from modejump.estimators.calls import python_call
-        from modejump.report import write_report
-
-        check_is_fitted(self, "posterior_")
-        prior, call = self._options.model_prior, python_call(self)
-        return write_report(self, path, prior=prior, call=call, title=title, command=command, X=X, y=y)
 
 
 class PosteriorRegressor(RegressorMixin, PosteriorEstimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,8 @@ from sklearn.utils import Tags
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
-from modejump.data.tables import Table
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
 from modejump.estimators.docs import documented
-from modejump.estimators.options import Options
-from modejump.estimators.prepare import Chunks
 from modejump.estimators.summary import plural, summarise
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.powers import LAW_TRANSFORMS
@@ -24,7 +21,6 @@ from modejump.features.symbols import escape_latex, import_sympy
 from modejump.features.tokens import quoted
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import coefficients
-from modejump.posterior.posterior import Posterior
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
 

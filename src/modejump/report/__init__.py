@@ -1,7 +1,7 @@
 """One page about a fitted model: a file of HTML that needs no network.
 
-It is given a fitted estimator and asks nothing of it but its public face, so that it may stand below the estimators, whose
-method ``report`` calls it.
+It is given a fitted estimator and asks nothing of it but its public face, so that it may stand below the estimators,
+whose method ``report`` calls it.
 
 May import: core, features, priors, samplers, posterior.
 """

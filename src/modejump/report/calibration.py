@@ -17,7 +17,7 @@ BINS = 10
 SHOWN_LEVEL = 0.9
 
 
-def check_predictions(model: Any, X: Any, y: Any) -> dict[str, Any]:
+def check_predictions(model: Any, X: Any, y: Any, offset: Any = None) -> dict[str, Any]:
     """What the page shows about these rows.
 
     Parameters
@@ -28,6 +28,8 @@ def check_predictions(model: Any, X: Any, y: Any) -> dict[str, Any]:
         Covariates.
     y : array
         The response.
+    offset : array, optional
+        Offset of the rows; needed where the fit had one.
 
     Returns
     -------
@@ -44,7 +46,8 @@ def check_predictions(model: Any, X: Any, y: Any) -> dict[str, Any]:
     X = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
     observed = observed[rows]
     classes = getattr(model, "classes_", None)
-    found = _numbers(model, X, observed) if classes is None else _classes(model, X, observed, classes)
+    more = {} if offset is None else {"offset": np.asarray(offset)[rows]}
+    found = _numbers(model, X, observed, more) if classes is None else _classes(model, X, observed, classes, more)
     return {"rows": len(rows), **found}
 
 
@@ -52,11 +55,11 @@ def _spread(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def _numbers(model: Any, X: Any, observed: np.ndarray) -> dict[str, Any]:
+def _numbers(model: Any, X: Any, observed: np.ndarray, more: dict[str, Any]) -> dict[str, Any]:
     coverage, shown = [], None
     observed = observed.astype(np.float64)
     for level in LEVELS:
-        table = model.predict(X, interval=level)
+        table = model.predict(X, interval=level, **more)
         lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
         coverage.append([level, float(((observed >= lower) & (observed <= upper)).mean())])
         shown = table if level == SHOWN_LEVEL else shown
@@ -73,11 +76,11 @@ def _numbers(model: Any, X: Any, observed: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _classes(model: Any, X: Any, observed: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+def _classes(model: Any, X: Any, observed: np.ndarray, classes: np.ndarray, more: dict[str, Any]) -> dict[str, Any]:
     unknown = set(observed.tolist()) - set(classes.tolist())
     if unknown:
         raise InputError(f"y holds {sorted(map(str, unknown))[0]!r}, and the classes are {classes.tolist()}.")
-    event, predicted = observed == classes[1], np.asarray(model.predict_proba(X))[:, 1]
+    event, predicted = observed == classes[1], np.asarray(model.predict_proba(X, **more))[:, 1]
     where = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)
     inside = [where == k for k in range(BINS) if (where == k).any()]
     return {

@@ -24,6 +24,8 @@ from modejump.report.prior_slider import (
 TERMS = 100
 # Terms whose running probabilities are drawn, chains, and points of each line.
 TRACED, CHAINS, POINTS = 8, 16, 50
+# Coefficients of columns below this probability are left out.
+RARE = 0.001
 
 
 def page_data(model: Any, prior: Any) -> dict[str, Any]:
@@ -154,7 +156,8 @@ def coefficient_rows(model: Any, level: float, most: int) -> tuple[list[str], li
         return [], []
     fixed = len(table) - model.posterior_.problem.n_columns
     order = np.argsort(-table["probability"].to_numpy()[fixed:], kind="stable") + fixed
-    rows = table.iloc[[*range(fixed), *order.tolist()]].head(most)
+    likely = order[table["probability"].to_numpy()[order] >= RARE]
+    rows = table.iloc[[*range(fixed), *likely.tolist()]].head(most)
     return names, [(str(name), row) for name, row in zip(rows.index, rows.to_numpy(np.float64).tolist(), strict=True)]
 
 

@@ -94,7 +94,9 @@ def equation(left: str, intercept: float | None, terms: Sequence[tuple[float, st
     constant: list[tuple[float, str]] = [] if intercept is None and terms else [(intercept or 0.0, "")]
     parts = [f"<math><mtext>{escape(left)}</mtext><mo>=</mo></math>"]
     for value, markup in [*constant, *terms]:
-        sign = "<mo>−</mo>" if value < 0 else "<mo>+</mo>" if len(parts) > 1 else ""
+        # Operators that begin an element stand close to what follows, unless they say that they join two things.
+        joins = ' form="infix"' if len(parts) > 1 else ""
+        sign = f"<mo{joins}>−</mo>" if value < 0 else f"<mo{joins}>+</mo>" if joins else ""
         number = _number(f"{abs(value):.{digits}g}")
         # A name that is no formula stays text, and goes on outside of the formula.
         inside = markup.removeprefix("<math>").removesuffix("</math>") if markup.startswith("<math>") else ""

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const data = JSON.parse(document.getElementById("numbers").textContent);
   const formulas = document.getElementById("formulas").content.children;
   const prior = data.prior;
   const byId = (id) => document.getElementById(id);
@@ -131,19 +131,26 @@
     for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) found.push(Number(v.toPrecision(10)));
     return found;
   };
-  // A square-ish frame with axes; returns the two scales.
-  function frame(svg, width, height, [x0, x1], [y0, y1], xName, yName) {
-    const left = 52, right = width - 10, top = 18, bottom = height - 40;
-    const x = (v) => left + ((v - x0) / (x1 - x0 || 1)) * (right - left);
-    const y = (v) => bottom - ((v - y0) / (y1 - y0 || 1)) * (bottom - top);
+  const powers = (low, high) => {
+    const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9), found = [];
+    for (let k = first; k <= last; k += Math.max(1, Math.ceil((last - first) / 5))) found.push(10 ** k);
+    return found;
+  };
+  const label = (v) => (Math.abs(v) >= 1e4 && Math.abs(v) < 1e9 ? many(v) : short(v, 4));
+  // Axes with their names; returns the two scales.
+  function frame(svg, width, height, [x0, x1], [y0, y1], xName, yName, log = false) {
+    const left = 52, right = width - 22, top = 18, bottom = height - 40, by = log ? Math.log : (v) => v;
+    const x = (v) => left + ((by(v) - by(x0)) / (by(x1) - by(x0) || 1)) * (right - left);
+    const y = (v) => bottom - ((by(v) - by(y0)) / (by(y1) - by(y0) || 1)) * (bottom - top);
     shape(svg, "path", { class: "axis", d: `M${left} ${top}V${bottom}H${right}` });
-    for (const v of ticks(x0, x1, width < 420 ? 4 : 8)) write(svg, x(v), bottom + 16, short(v, 4));
-    for (const v of ticks(y0, y1, 5)) write(svg, left - 6, y(v) + 4, short(v, 4), "end");
+    for (const v of log ? powers(x0, x1) : ticks(x0, x1, width < 420 ? 4 : 8)) write(svg, x(v), bottom + 16, label(v));
+    for (const v of log ? powers(y0, y1) : ticks(y0, y1, 5)) write(svg, left - 6, y(v) + 4, label(v), "end");
     write(svg, (left + right) / 2, height - 6, xName);
     write(svg, 2, 10, yName, "start");
     return [x, y];
   }
   const words = (term) => data.terms[term].name;
+  const sentence = (model) => model.members.map(words).join(" + ") || `(no ${data.noun})`;
   const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   function typeset(term) {
     const made = element("span");
@@ -159,11 +166,18 @@
   const live = byId("live-terms"), bars = [], values = [];
   live.className = "live";
   live.setAttribute("data-roving", "");
-  data.terms.slice(0, SHOWN).forEach((term, j) => {
+  // Terms that count at some position of the slider.
+  const counts = data.terms.map((term) => term.probability);
+  for (let at = prior.least; at <= prior.most; at += 1) {
+    weigh(at * Math.LN2).inclusion.forEach((p, j) => { counts[j] = Math.max(counts[j], p); });
+  }
+  const shown = counts.map((p, j) => [p, j]).filter(([p, j]) => p >= 0.01 || j < 3).map(([, j]) => j).slice(0, SHOWN);
+  shown.forEach((j) => {
+    const term = data.terms[j];
     const bar = element("div", { class: "bar", role: "img" }, element("i"), element("s"));
     bar.lastChild.style.left = `${100 * term.probability}%`;
     const value = element("span", { class: "value", "data-term": j });
-    live.append(element("div", { class: "scroll" }, typeset(j)), bar, value);
+    live.append(element("div", {}, element("div", { class: "scroll" }, typeset(j)), bar, value));
     bars.push(bar);
     values.push(value);
   });
@@ -172,7 +186,7 @@
     const likely = now.sizes.map((p, size) => [p, size]).filter(([p]) => p >= 0.0005).map(([, size]) => size);
     const low = Math.min(...likely), high = Math.max(...likely), count = high - low + 1;
     const [, y] = frame(svg, width, height, [low, low], [0, 1], `number of ${data.noun}s`, "probability");
-    const room = (width - 62) / count, each = Math.min(room, 90), every = Math.ceil(26 / room);
+    const room = (width - 74) / count, each = Math.min(room, 90), every = Math.ceil(26 / room);
     svg.querySelectorAll("text").forEach((text) => text.getAttribute("y") == height - 24 && text.remove());
     for (let size = low; size <= high; size += 1) {
       const p = now.sizes[size] || 0, at = 52 + room * (size - low + 0.5);
@@ -182,25 +196,25 @@
     }
   });
 
-  const rows = Math.min(SHOWN, data.terms.length);
+  const rows = shown.length, rowOf = new Map(shown.map((j, row) => [j, row]));
   const drawSpace = plot("space", () => rows * 20 + 30, (svg, width) => {
     const left = Math.min(190, width * 0.36), letters = Math.floor(left / 7);
-    for (let j = 0; j < rows; j += 1) write(svg, left - 8, j * 20 + 15, cut(`${j + 1} ${words(j)}`, letters), "end");
+    for (let j = 0; j < rows; j += 1) write(svg, left - 8, j * 20 + 15, cut(`${shown[j] + 1} ${words(shown[j])}`, letters), "end");
     let from = 0;
-    const shown = now.models.slice(0, COLUMNS), total = shown.reduce((sum, model) => sum + model.p, 0);
-    shown.forEach((model, rank) => {
+    const leading = now.models.slice(0, COLUMNS), total = leading.reduce((sum, model) => sum + model.p, 0);
+    leading.forEach((model, rank) => {
       const wide = (model.p / total) * (width - left);
       if (wide < 0.4) return;
       const group = shape(svg, "g", {}, `model ${rank + 1}: ${model.p.toFixed(4)}\n${sentence(model)}`);
       shape(group, "rect", { class: "pale", x: left + from, y: 0, width: Math.max(wide - 1, 0.4), height: rows * 20, opacity: 0.25 });
       for (const j of model.members) {
-        if (j < rows) shape(group, "rect", { class: "fill", x: left + from, y: j * 20 + 1, width: Math.max(wide - 1, 0.4), height: 18 });
+        const row = rowOf.get(j);
+        if (row !== undefined) shape(group, "rect", { class: "fill", x: left + from, y: row * 20 + 1, width: Math.max(wide - 1, 0.4), height: 18 });
       }
       from += wide;
     });
-    write(svg, left, rows * 20 + 18, `${shown.length} leading models, ${percent(Math.min(1, total))} of those held`, "start");
+    write(svg, 2, rows * 20 + 18, `${leading.length} models with ${percent(Math.min(1, total))} of the probability of those held`, "start");
   });
-  const sentence = (model) => model.members.map(words).join(" + ") || `(no ${data.noun})`;
 
   function meaning(log2) {
     const delta = log2 * Math.LN2;
@@ -233,6 +247,7 @@
 
   function known() {
     if (data.exact) return now.covered === 1 ? "all models are held: exact" : `the models held are ${percent(now.covered)} of all`;
+    if (now.unvisited < 0.001) return "unvisited models: less than 0.1 %";
     if (now.unvisited !== undefined) return `unvisited models: about ${percent(now.unvisited)}`;
     return "nobody knows what was not met";
   }
@@ -242,12 +257,12 @@
     now = weigh(log2 * Math.LN2);
     byId("delta-value").textContent = text;
     slider.setAttribute("aria-valuetext", text);
-    bars.forEach((bar, j) => {
-      const p = now.inclusion[j], said = `${words(j)}: ${p.toFixed(4)}, in the fit ${data.terms[j].probability.toFixed(4)}`;
+    bars.forEach((bar, k) => {
+      const j = shown[k], p = now.inclusion[j], said = `${words(j)}: ${p.toFixed(4)}, in the fit ${data.terms[j].probability.toFixed(4)}`;
       bar.firstChild.style.width = `${100 * p}%`;
       bar.dataset.tip = said;
       bar.setAttribute("aria-label", said);
-      values[j].textContent = p.toFixed(4);
+      values[k].textContent = p.toFixed(4);
     });
     byId("effective").textContent = now.effective < 100 ? now.effective.toFixed(2) : many(now.effective);
     byId("mean-size").textContent = now.mean.toFixed(3);
@@ -255,9 +270,10 @@
     const warning = byId("warning"), why = doubt();
     warning.hidden = !why;
     if (warning.textContent !== why) warning.textContent = why;
-    byId("listed").textContent = `${many(Math.min(MODELS, now.models.length))} of ${many(data.held)} models held; ` +
+    const leading = now.models.slice(0, MODELS).filter((model, rank) => rank < 3 || model.p >= 0.0005);
+    byId("listed").textContent = `${many(leading.length)} of ${many(data.held)} models held; ` +
       `the page knows ${many(data.models.length)} by name, with ${percent(now.listed)} of their probability.`;
-    byId("live-models").replaceChildren(...now.models.slice(0, MODELS).map((model) => {
+    byId("live-models").replaceChildren(...leading.map((model) => {
       const parts = model.members.flatMap((j, k) => (k ? [" + ", typeset(j)] : [typeset(j)]));
       return element("li", {}, element("span", { class: "value" }, model.p.toFixed(4)),
         element("span", { class: "scroll" }, ...(parts.length ? parts : [`no ${data.noun}`])));
@@ -284,7 +300,7 @@
     const choice = byId("traced");
     const drawRunning = plot("running", 260, (svg, width, height) => {
       const trace = data.chains.terms[Number(choice.value)], steps = data.chains.steps;
-      const all = trace.lines.flat(), wide = Math.max(0.05, (Math.max(...all) - Math.min(...all)) * 0.05);
+      const all = trace.lines.flat(), wide = Math.max(0.005, (Math.max(...all) - Math.min(...all)) * 0.05);
       const low = Math.max(0, Math.min(...all) - wide), high = Math.min(1, Math.max(...all) + wide);
       const [x, y] = frame(svg, width, height, [0, steps[steps.length - 1]], [low, high], "steps of a chain", "probability so far");
       trace.lines.forEach((line, c) => {
@@ -300,13 +316,14 @@
   const check = data.check;
   plot("scatter", (width) => Math.min(width * 0.8, 440), (svg, width, height) => {
     const means = check.points.flatMap(([mean, , , seen]) => [mean, seen]);
-    const spread = Math.max(...means) - Math.min(...means) || 1;
-    const low = Math.min(...means) - spread * 0.05, high = Math.max(...means) + spread * 0.05;
-    const [x, y] = frame(svg, width, height, [low, high], [low, high], "predicted", "observed");
+    const least = Math.min(...means), most = Math.max(...means), log = least > 0 && most > 100 * least;
+    const gap = log ? (most / least) ** 0.05 : (most - least || 1) * 0.05;
+    const ends = log ? [least / gap, most * gap] : [least - gap, most + gap], [low, high] = ends;
+    const more = log ? " (logarithmic)" : "";
+    const [x, y] = frame(svg, width, height, ends, ends, `predicted${more}`, `observed${more}`, log);
     shape(svg, "path", { class: "diagonal", d: `M${x(low)} ${y(low)}L${x(high)} ${y(high)}` });
-    const bounded = (v) => x(Math.min(high, Math.max(low, v)));
-    check.points.forEach(([, from, to, seen]) => shape(svg, "path", { class: "whisker", d: `M${bounded(from)} ${y(seen)}H${bounded(to)}` }));
-    check.points.forEach(([mean, from, to, seen]) => shape(svg, "circle", { class: "fill", cx: x(mean), cy: y(seen), r: 3 },
+    check.points.forEach(([mean, from, to, seen]) => shape(svg, "circle",
+      { class: seen < from || seen > to ? "ring" : "fill", cx: x(mean), cy: y(seen), r: seen < from || seen > to ? 4 : 3.2 },
       `predicted ${short(mean, 4)} (${short(from, 4)} to ${short(to, 4)})\nobserved ${short(seen, 4)}`));
   });
   plot("coverage", (width) => Math.min(width * 0.7, 300), (svg, width, height) => {

@@ -17,8 +17,9 @@ from modejump import __version__
 from modejump.core.errors import InputError
 from modejump.report.calibration import check_predictions
 from modejump.report.contents import best_equation, coefficient_rows, is_formula, markup, page_data
-from modejump.report.mathml import equation
+from modejump.report.mathml import equation, name_markup
 from modejump.report.tables import (
+    count,
     diagnostics_table,
     facts_list,
     figure,
@@ -30,6 +31,12 @@ from modejump.report.tables import (
 
 # Coefficients listed, and the level of their intervals.
 COEFFICIENTS, LEVEL = 40, 0.9
+_HEADS = {
+    "lower": f"{100 * LEVEL:g} % from",
+    "upper": "to",
+    "conditional_mean": "mean if in",
+    "conditional_sd": "sd if in",
+}
 _MARKS = {"good": ("✓", "fine"), "doubt": ("!", "in doubt"), "bad": ("✕", "not good")}
 _MIXING = {
     "exact": ("good", "Every model was evaluated, so nothing here has a Monte Carlo error."),
@@ -54,6 +61,7 @@ def write_report(
     command: str = "",
     X: Any = None,
     y: Any = None,
+    offset: Any = None,
 ) -> Path:
     """Write the page about a fitted model.
 
@@ -71,8 +79,10 @@ def write_report(
         Heading of the page; what the model explains, by default.
     command : str
         The command that fitted it, where one did.
-    X, y : data frame or array, and array, optional
+    X : data frame or array, optional
         Rows to compare predictions with.
+    y, offset : array, optional
+        Their responses, and their offset where the fit had one.
 
     Returns
     -------
@@ -86,7 +96,8 @@ def write_report(
         raise InputError(f"the folder {target.parent} does not exist; make it, or give another path.")
     if (X is None) != (y is None):
         raise InputError("a comparison of predictions with responses needs both X and y; give both, or neither.")
-    text = report_html(model, prior=prior, call=call, title=title, command=command, X=X, y=y)
+    check = None if X is None else check_predictions(model, X, y, offset)
+    text = report_html(model, prior=prior, call=call, title=title, command=command, check=check)
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -94,15 +105,24 @@ def write_report(
     return target
 
 
-def report_html(model: Any, *, prior: Any, call: str, title: str, command: str, X: Any, y: Any) -> str:
-    """The page as text; parameters as for `write_report`."""
-    data = page_data(model, prior)
-    data["check"] = None if X is None else check_predictions(model, X, y)
+def report_html(
+    model: Any, *, prior: Any, call: str, title: str = "", command: str = "", check: dict[str, Any] | None = None
+) -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    model, prior, call, title, command : object
+        As for `write_report`.
+    check : dict, optional
+        What `check_predictions` found.
+    """
+    data = page_data(model, prior) | {"check": check}
     summary, posterior = model.page(), model.posterior_
     script = _file("page.js")
     sections = [
         ("verdict", "Verdict", _verdict(model.verdict_)),
-        ("terms", f"What explains {_response(model)}", _terms(model, data)),
+        ("terms", f"{data['noun'].capitalize()}s and their probabilities", _terms(model, data)),
         ("best", "The best model", _best(model)),
         ("prior", "Another prior", _prior(data)),
         ("chains", "The chains", _chains(data, posterior)),
@@ -120,7 +140,8 @@ def report_html(model: Any, *, prior: Any, call: str, title: str, command: str, 
         digest=_digest(f"\n{script}\n"),
         links=" ".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in sections),
         sections="\n".join(
-            f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{escape(name)}</h2>\n{body}</section>'
+            f'<section id="{key}" aria-labelledby="{key}-title">'
+            f'<h2 id="{key}-title">{escape(name)}</h2>\n{body}</section>'
             for key, name, body in sections
         ),
         formulas="".join(f"<span>{markup(posterior, term['name'])}</span>" for term in data["terms"]),
@@ -160,7 +181,8 @@ def _verdict(verdict: Any) -> str:
     ):
         sign, meaning = _MARKS[level]
         cards.append(
-            f'<div class="card {level}"><p class="mark"><span class="sign" role="img" aria-label="{meaning}">{sign}</span>'
+            f'<div class="card {level}"><p class="mark">'
+            f'<span class="sign" role="img" aria-label="{meaning}">{sign}</span>'
             f" {what}: <strong>{escape(word)}</strong></p><p>{escape(sentence)}</p></div>"
         )
     return f'<div class="cards">{"".join(cards)}</div>\n<p class="lead">{escape(str(verdict))}</p>'
@@ -171,7 +193,7 @@ def _terms(model: Any, data: dict[str, Any]) -> str:
     how = (
         "Probabilities are exact."
         if data["exact"]
-        else "Probabilities are shares of the sampling steps; whiskers are two Monte Carlo standard errors to either side."
+        else "Probabilities are shares of the sampling steps; whiskers are two Monte Carlo errors to either side."
         if posterior.frequency is not None
         else "Probabilities are renormalised over the models found, without an error estimate."
     )
@@ -190,7 +212,7 @@ def _best(model: Any) -> str:
     event = _response(model) if classes is None else f"{_response(model)} = {classes[1]}"
     share = model.posterior_.models(1)["probability"].iloc[0]
     made = (
-        f'<p>It holds {plain(100 * share, 3)} % of the posterior; predictions average over all models.</p>'
+        f"<p>It holds {plain(100 * share, 3)} % of the posterior; predictions average over all models.</p>"
         f'<p class="equation" role="group" aria-label="Equation of the best model">'
         f"{equation(family.text(event), *found)}</p>"
         f"<details><summary>As text and as LaTeX</summary>"
@@ -199,14 +221,14 @@ def _best(model: Any) -> str:
     names, rows = coefficient_rows(model, LEVEL, COEFFICIENTS)
     if not names:
         return made
-    words = {"lower": f"{LEVEL:.0%} from", "upper": "to", "conditional_mean": "mean if in", "conditional_sd": "sd if in"}
-    heads = [words.get(name, name).replace("%", " %") for name in names]
+    heads = [_HEADS.get(name, name) for name in names]
     missing = "" if "lower" in names else " Intervals are missing: this version of modejump computes none."
     made += (
-        "<h3>Coefficients, averaged over the models</h3><p>On the original scale of each column; zero where a model lacks "
-        f"it.{missing}</p>"
+        "<h3>Coefficients, averaged over the models</h3><p>On the original scale of each column; zero where a model "
+        f"lacks it.{missing}</p>"
     )
-    typeset = {name: markup(model.posterior_, name) for name, _ in rows}
+    terms = set(model.posterior_.problem.names)
+    typeset = {name: markup(model.posterior_, name) if name in terms else name_markup(name) for name, _ in rows}
     return made + value_table("coefficient", heads, [(typeset[name], values) for name, values in rows])
 
 
@@ -231,14 +253,15 @@ def _prior(data: dict[str, Any]) -> str:
     }.get(prior["kind"], "the slider multiplies a model's prior by the same factor for each of its terms")
     if is_law := prior["kind"] == "complexity":
         what += "; a law counts by its simplest spelling"
-    return f"""<p>How far does the answer depend on the prior? Move the slider: {what}. The {data["held"]:,} models held are
-weighed again, in this page; nothing is sampled anew.</p>
+    return f"""<p>How far does the answer depend on the prior? Move the slider: {what}. The {count(data["held"])} models
+held are weighed again, in this page; nothing is sampled anew.</p>
 <div class="slider"><label for="delta">{words}</label>
 <input id="delta" type="range" min="{prior["least"]:g}" max="{prior["most"]:g}" step="{prior["step"]:g}" value="0"
  aria-describedby="delta-words">
 <p class="ends" aria-hidden="true"><span>{"costlier" if is_law else "fewer"}</span><span>as fitted</span>
 <span>{"cheaper" if is_law else "more"}</span></p>
-<p id="delta-words"><output id="delta-value" for="delta"></output> <button type="button" id="reset">as fitted</button></p>
+<p id="delta-words"><output id="delta-value" for="delta"></output>
+<button type="button" id="reset">back to the fit</button></p>
 </div>
 <p id="warning" class="note doubt" role="status" hidden></p>
 <dl class="facts"><div><dt>Effective number of models</dt><dd id="effective"></dd></div>
@@ -280,15 +303,14 @@ def _predictions(check: dict[str, Any] | None) -> str:
         )
     caution = "Where the model was fitted to these very rows, expect new ones to be predicted a little less well."
     if check["kind"] == "numbers":
-        facts = (
-            f"{check['rows']:,} rows: root mean squared error {plain(check['rmse'])}, R squared {plain(check['r2'])}."
-        )
+        fit = f"root mean squared error {plain(check['rmse'])}, R squared {plain(check['r2'], 5)}"
+        facts = f"{count(check['rows'])} rows: {fit}."
         return (
             f"<p>{facts} {caution}</p>"
-            + figure("scatter", "Predicted mean and 90 % interval against the observed value")
+            + figure("scatter", "Observed against predicted; rings lie outside of their 90 % interval")
             + figure("coverage", "Share of rows inside intervals of each level; on the line, intervals say the truth")
         )
-    facts = f"{check['rows']:,} rows: accuracy {plain(check['accuracy'])}, Brier score {plain(check['brier'])}."
+    facts = f"{count(check['rows'])} rows: accuracy {plain(check['accuracy'])}, Brier score {plain(check['brier'])}."
     said = f"Share of {check['event']} among rows of like predicted probability; on the line, probabilities are right"
     return f"<p>{escape(facts)} {caution}</p>" + figure("reliability", said)
 
@@ -302,8 +324,8 @@ def _again(model: Any, call: str, command: str) -> str:
     return (
         made
         + f"<p>In Python, with the same rows:</p>{_code(call)}"
-        + f"<p>modejump {escape(__version__)}, seed {int(model.seed_)}.{merged} One seed gives one answer, on any number of "
-        "workers, unless the budget is in seconds.</p>"
+        + f"<p>modejump {escape(__version__)}, seed {int(model.seed_)}.{merged} One seed gives one answer, on any "
+        "number of workers, unless the budget is in seconds.</p>"
     )
 
 

@@ -1,7 +1,7 @@
 """What a page needs to show another prior of the models, for any position of a slider, without the models themselves.
 
-The slider multiplies the prior of a model M by ``exp(delta * u(M))``, where u counts what the prior charges for: terms, or
-the complexity of laws. Models of one u keep their shares among each other, so that a table by u says everything:
+The slider multiplies the prior of a model M by ``exp(delta * u(M))``, where u counts what the prior charges for: terms,
+or the complexity of laws. Models of one u keep their shares among each other, so that a table by u says everything:
 
     p(term | delta)  =  sum over u of  w_u(delta) p(term | u),    w_u(delta) proportional to exp(log_mass_u + delta u).
 

@@ -1,10 +1,65 @@
-"""The Python that fits a model again."""
+"""The page about a fitted model, and the Python that fits it again."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from modejump.estimators.options import Options
+
+
+class Reports:
+    """Pages about a fitted estimator."""
+
+    _options: Options
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, offset: Any = None, *, title: str = ""
+    ) -> Path:
+        """Write one page of HTML about the fitted model, for a browser; it needs no network.
+
+        It has the verdict, the probabilities, the best model as a formula, plots that answer the mouse and the
+        keyboard, a slider that shows the probabilities under other priors of the models, and how to repeat the fit.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write, such as "report.html".
+        X : data frame or array of shape (rows, columns), optional
+            Rows whose predictions are compared with ``y``, best such that the fit has not seen.
+        y : array of shape (rows,), optional
+            Their responses.
+        offset : array of shape (rows,), optional
+            Their offset; needed where the fit had one.
+        title : str
+            Heading of the page.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from modejump import BGLMRegressor
+        >>> table = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 3)), columns=["age", "dose", "weight"])
+        >>> model = BGLMRegressor().fit(table, 2.0 * table["dose"] + np.sin(table["age"]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = model.report(f"{folder}/report.html").read_text(encoding="utf-8")
+        >>> page.startswith("<!DOCTYPE html>")
+        True
+        """
+        from modejump.report import write_report
+
+        check_is_fitted(self, "posterior_")
+        prior, call = self._options.model_prior, python_call(self)
+        return write_report(self, path, prior=prior, call=call, title=title, X=X, y=y, offset=offset)
 
 
 def python_call(estimator: Any) -> str:
