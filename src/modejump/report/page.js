@@ -62,7 +62,11 @@
   document.addEventListener("mouseover", (event) => (marked(event) ? show(marked(event)) : hide()));
   document.addEventListener("focusin", (event) => (marked(event) ? show(marked(event)) : hide()));
   document.addEventListener("focusout", hide);
-  document.addEventListener("scroll", hide, { passive: true });
+  // Focus may scroll the page: the words stay with the mark.
+  document.addEventListener("scroll", () => {
+    const focused = document.activeElement.closest("[data-tip]");
+    return focused && !tip.hidden ? show(focused) : hide();
+  }, { passive: true });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return hide();
     const mark = marked(event), group = mark && mark.closest("[data-roving]");

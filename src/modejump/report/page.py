@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -185,7 +186,9 @@ def _verdict(verdict: Any) -> str:
             f'<span class="sign" role="img" aria-label="{meaning}">{sign}</span>'
             f" {what}: <strong>{escape(word)}</strong></p><p>{escape(sentence)}</p></div>"
         )
-    return f'<div class="cards">{"".join(cards)}</div>\n<p class="lead">{escape(str(verdict))}</p>'
+    # Thousands stay together where the line breaks.
+    sentences = re.sub(r"(?<=\d) (?=\d{3}\b)", "\N{NARROW NO-BREAK SPACE}", str(verdict))
+    return f'<div class="cards">{"".join(cards)}</div>\n<p class="lead">{escape(sentences)}</p>'
 
 
 def _terms(model: Any, data: dict[str, Any]) -> str:
