@@ -49,7 +49,9 @@
   // --- marks that answer the mouse and the keyboard ------------------------------------------------------------------
 
   const tip = byId("tip");
+  let current = null;
   function show(mark) {
+    current = mark;
     tip.textContent = mark.dataset.tip;
     tip.hidden = false;
     const at = mark.getBoundingClientRect(), own = tip.getBoundingClientRect();
@@ -62,11 +64,8 @@
   document.addEventListener("mouseover", (event) => (marked(event) ? show(marked(event)) : hide()));
   document.addEventListener("focusin", (event) => (marked(event) ? show(marked(event)) : hide()));
   document.addEventListener("focusout", hide);
-  // Focus may scroll the page: the words stay with the mark.
-  document.addEventListener("scroll", () => {
-    const focused = document.activeElement.closest("[data-tip]");
-    return focused && !tip.hidden ? show(focused) : hide();
-  }, { passive: true });
+  // Focus may scroll the page: the words stay with their mark.
+  document.addEventListener("scroll", () => (tip.hidden ? undefined : show(current)), { passive: true });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return hide();
     const mark = marked(event), group = mark && mark.closest("[data-roving]");
