@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -39,7 +40,8 @@ def sampled() -> Any:
     y = x["gene 0"] + 0.4 * x["gene 1"] + 0.3 * x["gene 2"] + rng.normal(size=60)
     budget = modejump.Budget(steps=4000)
     model = modejump.BGLMRegressor(algorithm="mjmcmc", chains=4, budget=budget, random_state=1)
-    return model.fit(x, y.rename("growth"))
+    with warnings.catch_warnings(action="ignore"):  # the run is short on purpose
+        return model.fit(x, y.rename("growth"))
 
 
 @lru_cache

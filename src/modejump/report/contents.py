@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,18 @@ def is_formula(posterior: Any) -> bool:
 
 def markup(posterior: Any, name: str) -> str:
     """A term as the page typesets it."""
-    return formula(name) if is_formula(posterior) else name_markup(name)
+    return formula(name) if is_formula(posterior) else plain_name(name)
+
+
+def plain_name(name: str) -> str:
+    """A column or a term by its name, in the letters of the page.
+
+    Examples
+    --------
+    >>> plain_name("<b>")
+    '<span>&lt;b&gt;</span>'
+    """
+    return f"<span>{escape(name)}</span>"
 
 
 def terms(posterior: Any, shown: list[int]) -> list[dict[str, Any]]:

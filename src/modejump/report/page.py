@@ -17,8 +17,8 @@ from typing import Any
 from modejump import __version__
 from modejump.core.errors import InputError
 from modejump.report.calibration import check_predictions
-from modejump.report.contents import best_equation, coefficient_rows, is_formula, markup, page_data
-from modejump.report.mathml import equation, name_markup
+from modejump.report.contents import best_equation, coefficient_rows, is_formula, markup, page_data, plain_name
+from modejump.report.mathml import equation
 from modejump.report.tables import (
     count,
     diagnostics_table,
@@ -231,7 +231,7 @@ def _best(model: Any) -> str:
         f"lacks it.{missing}</p>"
     )
     terms = set(model.posterior_.problem.names)
-    typeset = {name: markup(model.posterior_, name) if name in terms else name_markup(name) for name, _ in rows}
+    typeset = {name: markup(model.posterior_, name) if name in terms else plain_name(name) for name, _ in rows}
     return made + value_table("coefficient", heads, [(typeset[name], values) for name, values in rows])
 
 
