@@ -12,7 +12,7 @@ from modejump.report.contents import markup
 from modejump.report.mathml import formula
 
 # Terms shown at once; the others unfold.
-SHOWN, LEAST_SHOWN = 15, 3
+SHOWN, LEAST_SHOWN, MOST_ROWS = 15, 3, 60
 # Terms below this probability unfold too: rows of 0.0000 say nothing.
 RARE = 0.001
 ALIASES = 3
@@ -47,7 +47,7 @@ def figure(name: str, caption: str) -> str:
 
 def term_table(posterior: Any, data: dict[str, Any]) -> str:
     """Probabilities with bars and whiskers."""
-    rows = [_term_row(posterior, place, term) for place, term in enumerate(data["terms"])]
+    rows = [_term_row(posterior, place, term) for place, term in enumerate(data["terms"][:MOST_ROWS])]
     head = (
         f'<thead><tr><th scope="col">#</th><th scope="col">{data["noun"]}</th><th scope="col">probability</th>'
         '<th scope="col" class="wide"><span class="hidden">bar</span></th></tr></thead>'
