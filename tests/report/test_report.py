@@ -211,6 +211,8 @@ MATHML = {
     "2e-05": "<mrow><mn>2</mn><mo>×</mo><msup><mn>10</mn><mn>−5</mn></msup></mrow>",
     "a - (b - c)": "<mrow><mi>a</mi><mo>−</mo><mrow><mo>(</mo><mrow><mi>b</mi><mo>−</mo><mi>c</mi></mrow>"
     "<mo>)</mo></mrow></mrow>",
+    "a | b & c": "<mrow><mi>a</mi><mo>∨</mo><mrow><mo>(</mo><mrow><mi>b</mi><mo>∧</mo><mi>c</mi></mrow>"
+    "<mo>)</mo></mrow></mrow>",
     "!a & (b | c)": "<mrow><mrow><mo>¬</mo><mi>a</mi></mrow><mo>∧</mo><mrow><mo>(</mo><mrow><mi>b</mi><mo>∨</mo>"
     "<mi>c</mi></mrow><mo>)</mo></mrow></mrow>",
 }

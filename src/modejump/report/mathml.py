@@ -183,11 +183,10 @@ def _bracketed(node: _Node, least: int) -> str:
 def _joined(node: _Node) -> str:
     left, right = node.parts
     around = _BINDS[node.kind]
-    # Of "a - (b + c)" the brackets matter; of "a & (b | c)" too.
-    return (
-        f"<mrow>{_bracketed(left, around)}<mo>{_SIGNS[node.kind]}</mo>"
-        f"{_bracketed(right, around + (node.kind == '-'))}</mrow>"
-    )
+    # Of "a - (b + c)" the brackets matter; those of "a | (b & c)" need not be known, and are kept.
+    sides = [(left, around), (right, around + (node.kind == "-"))]
+    made = [_bracketed(part, _PREFIX if node.kind == "|" and part.kind == "&" else least) for part, least in sides]
+    return f"<mrow>{made[0]}<mo>{_SIGNS[node.kind]}</mo>{made[1]}</mrow>"
 
 
 def _product(node: _Node) -> str:
