@@ -29,6 +29,7 @@ LAYERS = (
     ("runtime",),
     ("samplers",),
     ("posterior",),
+    ("report",),
     ("estimators",),
     ("plots", "experiments"),
     ("commands",),

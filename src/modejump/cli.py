@@ -63,6 +63,7 @@ def _root(
 
 @app.command()
 def fit(
+    context: typer.Context,
     data: Annotated[
         Path,
         typer.Argument(
@@ -178,6 +179,31 @@ def predict(
     from modejump.commands.predict import run_predict
 
     run_predict(run, data, interval, kind, offset, out)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Directory written by fit --out, or by save.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")] = Path("report.html"),
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table with rows and responses to compare predictions with, best new ones."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+) -> None:
+    """Write one page of HTML about a stored run; it opens in any browser and needs no network.
+
+    It has the verdict, the probabilities, the best model as a formula, plots, and a slider for the prior of the models.
+
+    Examples:
+
+      modejump report DIR -o report.html
+
+      modejump report DIR -o report.html --data TEST.csv
+    """
+    from modejump.commands.report import run_report
+
+    run_report(run, out, data, title)
 
 
 @app.command()
@@ -320,7 +346,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None, caught: Sequence[int]) -> int:
     status: Any
     try:
-        status = app(args=None if argv is None else list(argv), prog_name="modejump", standalone_mode=False)
+        words = sys.argv[1:] if argv is None else list(argv)
+        # Commands find the words that were typed in ``context.obj``.
+        status = app(args=words, prog_name="modejump", standalone_mode=False, obj=words)
     except InputError as error:
         _complain(str(error))
         return BAD_INPUT

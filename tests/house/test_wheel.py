@@ -16,6 +16,7 @@ import modejump
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = "modejump/experiments/data/exoplanets.csv"
+PAGE = {f"modejump/report/page.{kind}" for kind in ("html", "css", "js")}
 READ = """
 import importlib.metadata, modejump, modejump.experiments
 print(modejump.__file__)
@@ -42,6 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel: Path) -> None:
     held = zipfile.ZipFile(wheel).namelist()
+    assert set(held) >= PAGE
     assert {DATA, "modejump/py.typed", f"modejump-{modejump.__version__}.dist-info/licenses/LICENSE"} <= set(held)
     assert {name.split("/")[0] for name in held} == {"modejump", f"modejump-{modejump.__version__}.dist-info"}
     assert not [name for name in held if "__pycache__" in name]

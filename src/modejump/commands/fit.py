@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -149,6 +150,7 @@ def _run(asked: Any, chunks: bool) -> Run | None:
     if asked.out is None:
         return None
     run = Run(asked.out, EVERY if asked.checkpoint is None else asked.checkpoint, force=asked.force)
+    run.command = shlex.join(["modejump", *asked.context.obj])
     run.directory.refuse_overwrite(asked.force)
     return run
 

@@ -33,14 +33,19 @@ def run_predict(run: Path, data: Path, interval: float | None, kind: str, offset
         _predict_chunks(estimator, scan_parquet(data), interval, kind, offset, out)
         return
     frame = read_table(data)
+    rows, more = covariates(estimator, frame), offset_column(estimator, frame, offset)
+    _write(_table(estimator, rows, interval, kind, more), out)
+
+
+def covariates(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a table that a model needs, factors in the type of their levels."""
     levels = {str(column.name): column.levels for column in _columns(estimator)}
     need_columns(list(frame.columns), list(levels), "the covariate")
-    more = _offset(estimator, frame, offset)
     frame = frame[list(levels)].copy()
     for name, known in levels.items():
         if known is not None:
-            frame[name] = _as_levels(frame[name], known)
-    _write(_table(estimator, frame, interval, kind, more), out)
+            frame[name] = as_levels(frame[name], known)
+    return frame
 
 
 def _columns(estimator: Any) -> Sequence[ColumnSpec]:
@@ -94,7 +99,7 @@ def _table(estimator: Any, frame: Any, interval: float | None, kind: str, more: 
     return table
 
 
-def _offset(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, Any]:
+def offset_column(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, Any]:
     """The offset of the new rows, where the run needs one."""
     known = estimator.offset_
     if name is not None and known is None:
@@ -105,7 +110,7 @@ def _offset(estimator: Any, frame: pd.DataFrame, name: str | None) -> dict[str, 
     return {"offset": frame[name or known]}
 
 
-def _as_levels(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
+def as_levels(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
     """A factor's values in the type of its levels: a file does not tell the text "1" from the number 1."""
     by_text = {str(level): level for level in levels}
     return pd.Series([by_text.get(str(value), value) for value in values], index=values.index, dtype=object)

@@ -28,6 +28,7 @@ from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.estimators.questions.questions import Questions
 from modejump.estimators.questions.typical import Covariate, describe_covariates
+from modejump.estimators.reports import Reports
 from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(Questions, BaseEstimator):
+class PosteriorEstimator(Reports, Questions, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -62,6 +63,7 @@ class PosteriorEstimator(Questions, BaseEstimator):
     sampler: Any
     always_in: Sequence[str | int] = ()
     table_: Spec
+    target_: str
     seed_: int
     merged_seeds_: tuple[int, ...]
     n_features_in_: int
@@ -152,6 +154,7 @@ class PosteriorEstimator(Questions, BaseEstimator):
     def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
         """Keep the outcome of a fit, and warn where there is doubt."""
         self.table_, self.offset_, self.seed_ = table.spec, table.offset_name, options.seed
+        self.target_ = table.target
         self._options = options
         self.posterior_ = posterior
         self._covariates_seen = describe_covariates(table)

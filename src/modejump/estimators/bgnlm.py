@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,8 @@ from sklearn.utils import Tags
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
-from modejump.data.tables import Table
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
 from modejump.estimators.docs import documented
-from modejump.estimators.options import Options
-from modejump.estimators.prepare import Chunks
 from modejump.estimators.summary import plural, summarise
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.powers import LAW_TRANSFORMS
@@ -24,7 +21,6 @@ from modejump.features.symbols import escape_latex, import_sympy
 from modejump.features.tokens import quoted
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import labelled
-from modejump.posterior.posterior import Posterior
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
 
@@ -65,8 +61,6 @@ noise_floor : float, optional
 class LawSearch(PosteriorEstimator):
     """Search for laws among nonlinear features, whatever the family of the response."""
 
-    target_: str
-
     def __init__(
         self,
         *,
@@ -106,10 +100,6 @@ class LawSearch(PosteriorEstimator):
         laws = self._fitted.laws
         assert laws is not None
         return laws
-
-    def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
-        self.target_ = table.target
-        return super()._keep(table, options, posterior)
 
     def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(self.table_, TableSpec)

@@ -58,6 +58,8 @@ class Run:
         self.directory, self.every, self.force = RunDirectory(directory), float(every), bool(force)
         # What the run is about, in words.
         self.title = str(directory)
+        # The command that asked for it, where one did.
+        self.command = ""
 
     def fit(self, estimator: Any, X: Any, y: Any, **more: Any) -> Any:
         """Fit an estimator in the directory; returns it.
@@ -104,7 +106,11 @@ class Run:
                 "and save the model."
             )
         with self._taken():
-            job = estimator_to_dict(estimator, options, table) | {"title": self.title, "every": self.every}
+            job = estimator_to_dict(estimator, options, table) | {
+                "title": self.title,
+                "command": self.command,
+                "every": self.every,
+            }
             arrays = {name: part for name in _ARRAYS if (part := getattr(table, name)) is not None}
             fingerprint = self.directory.begin(job, arrays)
             self.directory.log.write(f"begun: seed {options.seed}, modejump {package_version()}")

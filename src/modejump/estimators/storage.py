@@ -114,7 +114,7 @@ def save(estimator: Any, path: Path) -> Path:
     """
     table = SimpleNamespace(
         spec=estimator.table_,
-        target=getattr(estimator, "target_", "y"),
+        target=estimator.target_,
         offset_name=estimator.offset_,
         classes=getattr(estimator, "classes_", None),
     )
@@ -163,12 +163,10 @@ def restored(
     estimator: PosteriorEstimator, options: Options, table: Mapping[str, Any], posterior: Any, seeds: Any
 ) -> PosteriorEstimator:
     """A fitted estimator from its parts."""
-    estimator.table_, estimator.offset_ = table["spec"], table["offset_name"]
+    estimator.table_, estimator.offset_, estimator.target_ = table["spec"], table["offset_name"], table["target"]
     estimator.seed_, estimator._options, estimator.posterior_ = options.seed, options, posterior
     if table["classes"] is not None:
         estimator.classes_ = table["classes"]
-    if posterior.laws is not None:
-        estimator.target_ = table["target"]
     if seeds:
         estimator.merged_seeds_ = tuple(int(seed) for seed in seeds)
     return estimator

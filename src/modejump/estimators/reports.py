@@ -1,0 +1,108 @@
+"""The page about a fitted model, and the Python that fits it again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from modejump.estimators.options import Options
+
+
+class Reports:
+    """Pages about a fitted estimator."""
+
+    _options: Options
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, offset: Any = None, *, title: str = ""
+    ) -> Path:
+        """Write one page of HTML about the fitted model, for a browser; it needs no network.
+
+        It has the verdict, the probabilities, the best model as a formula, plots that answer the mouse and the
+        keyboard, a slider that shows the probabilities under other priors of the models, and how to repeat the fit.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write, such as "report.html".
+        X : data frame or array of shape (rows, columns), optional
+            Rows whose predictions are compared with ``y``, best such that the fit has not seen.
+        y : array of shape (rows,), optional
+            Their responses.
+        offset : array of shape (rows,), optional
+            Their offset; needed where the fit had one.
+        title : str
+            Heading of the page.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from modejump import BGLMRegressor
+        >>> table = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 3)), columns=["age", "dose", "weight"])
+        >>> model = BGLMRegressor().fit(table, 2.0 * table["dose"] + np.sin(table["age"]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = model.report(f"{folder}/report.html").read_text(encoding="utf-8")
+        >>> page.startswith("<!DOCTYPE html>")
+        True
+        """
+        from modejump.report import write_report
+
+        check_is_fitted(self, "posterior_")
+        prior, call = self._options.model_prior, python_call(self)
+        return write_report(self, path, prior=prior, call=call, title=title, X=X, y=y, offset=offset)
+
+
+def python_call(estimator: Any) -> str:
+    """A program that fits a model again, given its rows: what differs from the defaults, and the seed.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of modejump's, fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from modejump import BGLMRegressor, BernoulliPrior
+    >>> x = np.random.default_rng(1).normal(size=(40, 2))
+    >>> model = BGLMRegressor(model_prior=BernoulliPrior(0.2), random_state=3).fit(x, x[:, 0])
+    >>> print(python_call(model))
+    from modejump import BGLMRegressor, BernoulliPrior
+    <BLANKLINE>
+    model = BGLMRegressor(model_prior=BernoulliPrior(q=0.2, max_size=None, heredity=None), random_state=3)
+    model.fit(X, y)
+    """
+    kind = type(estimator)
+    classes = hasattr(estimator, "classes_")
+    usual = Options.read(kind()).params(classes)
+    given = {
+        name: value
+        for name, value in estimator._options.params(classes).items()
+        if name != "n_jobs" and (name == "random_state" or not _same(value, usual.get(name)))
+    }
+    if "transforms" in given:
+        given["transforms"] = tuple(transform.name for transform in given["transforms"])
+    made = {type(value).__name__ for value in given.values() if type(value).__module__.startswith("modejump.")}
+    names = ", ".join([kind.__name__, *sorted(made)])
+    inside = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    more = ", offset=offset" if estimator.offset_ is not None else ""
+    formula = getattr(estimator.table_, "formula", None)
+    fit = f"model.fit_formula({formula!r}, data{more})" if formula else f"model.fit(X, y{more})"
+    return f"from modejump import {names}\n\nmodel = {kind.__name__}({inside})\n{fit}"
+
+
+def _same(value: Any, usual: Any) -> bool:
+    """Whether an option is what it is by default; lists and tuples of the same things are."""
+    if isinstance(value, list | tuple) and isinstance(usual, list | tuple):
+        return list(value) == list(usual)
+    return type(value) is type(usual) and bool(value == usual)
