@@ -43,24 +43,44 @@ def _words(*words: str) -> Any:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-_JOBS = typer.Option(help="Number of workers (-1: all cores).")
+# Groups of options in the help of a command.
+_READING, _SAMPLING, _OUTPUT = "Reading the table", "Sampling", "Output"
+
+_JOBS = typer.Option(rich_help_panel=_SAMPLING, help="Number of workers (-1: all cores).")
 _BACKEND = typer.Option(
+    rich_help_panel=_SAMPLING,
     help="Kind of workers: threads, loky (processes), dask or ray.",
     autocompletion=_words("threads", "loky", "dask", "ray"),
 )
-_SCHEDULER = typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster; this machine by default.")
-_QUIET = typer.Option("--quiet", help="Print only errors and warnings.")
-_FORCE = typer.Option("--force", help="Write into a directory that is not empty.")
-_SEED = typer.Option(help="Seed of the random numbers.")
-_SAMPLER = typer.Option(help="paper: RGMJMCMC as the paper states it.", autocompletion=_words("paper"))
-_SEP = typer.Option(
-    metavar="CHAR", help="What separates cells of CSV: comma by default; tab, or space for any white space."
+_SCHEDULER = typer.Option(
+    rich_help_panel=_SAMPLING, metavar="ADDRESS", help="Address of a Dask or Ray cluster; this machine by default."
 )
-_DECIMAL = typer.Option(metavar="CHAR", help="Decimal mark of CSV.")
-_ENCODING = typer.Option(metavar="NAME", help="Encoding of CSV: utf-8 by default; latin-1, cp1252, utf-16, ...")
-_NA = typer.Option(metavar="A,B", help="Texts for missing values, beside the empty cell, NA, NaN and the like.")
-_JSON = typer.Option(metavar="FILE", help="Write the answer as JSON; - for standard output.")
-_PLOT = typer.Option(metavar="FILE", help="Draw the probabilities (.png, .svg, .pdf); of laws, the law table too.")
+_QUIET = typer.Option("--quiet", rich_help_panel=_OUTPUT, help="Print only errors and warnings.")
+_FORCE = typer.Option("--force", rich_help_panel=_OUTPUT, help="Write into a directory that is not empty.")
+_SEED = typer.Option(rich_help_panel=_SAMPLING, help="Seed of the random numbers.")
+_SAMPLER = typer.Option(
+    rich_help_panel=_SAMPLING, help="paper: RGMJMCMC as the paper states it.", autocompletion=_words("paper")
+)
+_SEP = typer.Option(
+    rich_help_panel=_READING,
+    metavar="CHAR",
+    help="What separates cells of CSV: comma by default; tab, or space for any white space.",
+)
+_DECIMAL = typer.Option(rich_help_panel=_READING, metavar="CHAR", help="Decimal mark of CSV.")
+_ENCODING = typer.Option(
+    rich_help_panel=_READING, metavar="NAME", help="Encoding of CSV: utf-8 by default; latin-1, cp1252, utf-16, ..."
+)
+_NA = typer.Option(
+    rich_help_panel=_READING,
+    metavar="A,B",
+    help="Texts for missing values, beside the empty cell, NA, NaN and the like.",
+)
+_JSON = typer.Option(rich_help_panel=_OUTPUT, metavar="FILE", help="Write the answer as JSON; - for standard output.")
+_PLOT = typer.Option(
+    rich_help_panel=_OUTPUT,
+    metavar="FILE",
+    help="Draw the probabilities (.png, .svg, .pdf); of laws, the law table too.",
+)
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -116,6 +136,7 @@ def fit(
     algorithm: Annotated[
         str,
         typer.Option(
+            rich_help_panel=_SAMPLING,
             help="auto, enumerate, mjmcmc; rgmjmcmc or gmjmcmc for features.",
             autocompletion=_words("auto", "enumerate", "mjmcmc", "rgmjmcmc", "gmjmcmc"),
         ),
@@ -156,23 +177,36 @@ def fit(
         str | None, typer.Option(metavar="COLUMN", help="Column of offsets: known parts of the linear predictor.")
     ] = None,
     formula: Annotated[str | None, typer.Option(help="Terms by formula, such as 'y ~ a + C(f) + a:b'.")] = None,
-    chains: Annotated[int | None, typer.Option(help="Chains: 4, or 16 in a search among features.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Sampling steps of each chain.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Sampling time.")] = None,
-    mcse: Annotated[float | None, typer.Option(help="Wanted Monte Carlo error of the probabilities.")] = None,
+    chains: Annotated[
+        int | None, typer.Option(rich_help_panel=_SAMPLING, help="Chains: 4, or 16 in a search among features.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(rich_help_panel=_SAMPLING, help="Sampling steps of each chain.")] = None,
+    seconds: Annotated[float | None, typer.Option(rich_help_panel=_SAMPLING, help="Sampling time.")] = None,
+    mcse: Annotated[
+        float | None, typer.Option(rich_help_panel=_SAMPLING, help="Wanted Monte Carlo error of the probabilities.")
+    ] = None,
     jobs: Annotated[int | None, _JOBS] = None,
     backend: Annotated[str, _BACKEND] = "threads",
     scheduler: Annotated[str | None, _SCHEDULER] = None,
     seed: Annotated[int, _SEED] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory of the run.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(rich_help_panel=_OUTPUT, metavar="DIR", help="Directory of the run.")
+    ] = None,
     checkpoint: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds between checkpoints in DIR (default 10; 0: none)."),
+        typer.Option(
+            rich_help_panel=_OUTPUT, metavar="SECONDS", help="Seconds between checkpoints in DIR (default 10; 0: none)."
+        ),
     ] = None,
     force: Annotated[bool, _FORCE] = False,
     quiet: Annotated[bool, _QUIET] = False,
     chunked: Annotated[
-        bool, typer.Option("--chunked", help="Read Parquet in chunks, as large files are anyway; no checkpoints then.")
+        bool,
+        typer.Option(
+            "--chunked",
+            rich_help_panel=_READING,
+            help="Read Parquet in chunks, as large files are anyway; no checkpoints then.",
+        ),
     ] = False,
     sampler: Annotated[str | None, _SAMPLER] = None,
     sep: Annotated[str | None, _SEP] = None,

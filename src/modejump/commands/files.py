@@ -105,7 +105,7 @@ class TableFile:
         """Columns that hold text; categories are factors, and truth values with gaps are no text."""
         wanted = set(names)
         for name, kind in zip(self.frame.columns, self.frame.dtypes):
-            if name in wanted and (kind.kind == "O" or isinstance(kind, pd.StringDtype)):
+            if name in wanted and (pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype)):
                 if any(isinstance(value, str) for value in self.frame[name]):
                     yield name
 
@@ -210,7 +210,7 @@ def open_table(path: Path, reading: Reading | None = None) -> TableFile:
         raise InputError(f"files such as {path} are not read; save it as .xlsx or CSV.")
     else:
         tabs = any(ending.lower() in (".tsv", ".tab") for ending in path.suffixes[-2:])
-        table = _read_text(Delimited(f"the file {path}", partial(path.open, "rb"), reading, "\t" if tabs else ","))
+        table = _read_text(Delimited(f"the file {path}", lambda: path.open("rb"), reading, "\t" if tabs else ","))
     if not len(table.frame):
         raise InputError(f"{table.name} has a header but no rows; give at least one.")
     return table

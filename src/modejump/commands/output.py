@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -52,11 +54,8 @@ def write_text(text: str, path: Path | None) -> None:
         The file; None or ``-`` for standard output.
     """
     if path is not None and path != STANDARD:
-        try:
-            with whole_file(path) as file:
-                file.write(text.encode())
-        except OSError as error:
-            raise InputError(f"the file {path} cannot be written: {error.strerror or error}.") from None
+        with output_file(path) as file:
+            file.write(text.encode())
         return
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
@@ -67,6 +66,25 @@ def write_text(text: str, path: Path | None) -> None:
             "to a file."
         ) from None
     sys.stdout.write(text)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears when it is whole; a device or a pipe is written to as it is.
+
+    Parameters
+    ----------
+    path : path
+        The file; a link is followed.
+    """
+    target = path.resolve()
+    try:
+        with whole_file(target) if target.is_file() or not target.exists() else target.open("wb") as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"the file {path} cannot be written: {error.strerror or error}.") from None
 
 
 def write_json(content: Any, path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from modejump.commands.delimited import Reading
 from modejump.commands.files import STANDARD, TableFile, is_large, is_plink, need_columns, open_table
-from modejump.commands.output import check_json, write_json, write_text
+from modejump.commands.output import check_json, output_file, write_json, write_text
 from modejump.core.errors import InputError, warn_user
 from modejump.data.coding import ColumnSpec
 from modejump.data.markers import MarkerSpec
@@ -19,7 +19,6 @@ from modejump.data.plink import PlinkGenotypes, read_plink
 from modejump.data.sources import Source
 from modejump.estimators.base import PosteriorClassifier
 from modejump.estimators.storage import load
-from modejump.runtime.files import whole_file
 
 
 def run_predict(asked: Any) -> None:
@@ -100,7 +99,7 @@ def _predict_chunks(estimator: Any, source: Source, asked: Any) -> None:
         for text in texts:
             write_text(text, None)
         return
-    with whole_file(asked.out) as file:
+    with output_file(asked.out) as file:
         for text in texts:
             file.write(text.encode())
 
