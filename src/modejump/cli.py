@@ -6,6 +6,7 @@ May import: everything.
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import sys
 import threading
@@ -81,6 +82,12 @@ _PLOT = typer.Option(
     metavar="FILE",
     help="Draw the probabilities (.png, .svg, .pdf); of laws, the law table too.",
 )
+
+# What the library calls options, and how they are typed here.
+_TYPED = {
+    "random_state": "--seed", "sample_weight": "--weights", "always_in": "--always-in", "coef_prior": "--coef-prior",
+    "model_prior": "--model-prior", "n_jobs": "--jobs", "missing": "--missing", "algorithm": "--algorithm",
+}  # fmt: skip
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -323,7 +330,7 @@ def demo(
 @app.command(
     epilog=_examples(
         "reproduce kepler --runs 10 --threads 1,4 --budget seconds=10 --jobs 4",
-        "reproduce physics --laws ohm --noise 0 --seconds 5",
+        "reproduce physics --laws gravity,pendulum --noise 0 --seconds 5",
         "reproduce accuracy --runs 2 --seconds 1,2 --json accuracy.json --plot accuracy.png",
     )
 )
@@ -384,6 +391,16 @@ def _namespace(options: dict[str, Any], *lists: str) -> SimpleNamespace:
 
 def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _as_typed(text: str) -> str:
+    """A sentence of the library with options as they are typed in a shell."""
+    for name, option in _TYPED.items():
+        text = re.sub(rf"\b{name}='([^']*)'", rf"{option} \1", text)
+        if "_" in name:
+            # In quotes it would be the name of a column.
+            text = re.sub(rf"(?<!['\w]){name}(?!['\w])", option, text)
+    return text.replace("use force ", "use --force ")
 
 
 def _complain(text: str) -> None:
@@ -448,7 +465,7 @@ def _run(argv: Sequence[str] | None, caught: Sequence[int]) -> int:
     try:
         status = app(args=None if argv is None else list(argv), prog_name="modejump", standalone_mode=False)
     except InputError as error:
-        _complain(str(error))
+        _complain(_as_typed(str(error)))
         return BAD_INPUT
     except _UsageError as error:
         text = " ".join(error.format_message().split()).rstrip(".")

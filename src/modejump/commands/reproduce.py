@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ from modejump.samplers.settings import Sampler
 NAMES = (*EXPERIMENTS, "logic", "physics", "accuracy", "classification")
 RUNS = {"physics": 1, "accuracy": 5, "classification": 10}
 MOST_RUNS = 100
+# Names that a sentence lists.
+MOST_NAMES = 12
 CLASSIFICATION_SECONDS, PHYSICS_SECONDS = 30.0, 20.0
 SECONDS = (0.5, 1.0, 2.0, 5.0)
 
@@ -82,7 +85,10 @@ def _refuse(asked: Any, *names: str) -> None:
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise InputError(f"unknown --{option} {value!r}; choose one of {', '.join(known)}.")
+        near = get_close_matches(value, known, n=1)
+        shown = ", ".join(known[:MOST_NAMES]) + (", ..." if len(known) > MOST_NAMES else "")
+        way = f"perhaps you mean {near[0]!r}" if near else f"choose one of {shown}"
+        raise InputError(f"unknown --{option} {value!r}; {way}.")
     return value
 
 
