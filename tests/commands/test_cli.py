@@ -252,7 +252,7 @@ def test_experiments_need_no_data_and_take_the_algorithm_of_the_paper(capsys, mo
     "line, words",
     [
         ("--transforms sin --factors cyl", "--factors"),
-        ("--transforms sin --drop site --always-in delta", "always_in names 'delta', which is not a term"),
+        ("--transforms sin --drop site --always-in delta", "--always-in names 'delta', which is not a term"),
         ("--transforms sin --drop site --missing mode", "missing must be one of 'refuse', 'median'"),
         ("--missing median", "--missing goes with --logic or a search for laws"),
         ("--transforms sin --formula alpha", "--formula"),

@@ -224,9 +224,9 @@ class Delimited:
         return names
 
     def _frame(self, width: int) -> pd.DataFrame:
-        frame = self._parsed(width)
-        if isinstance(frame.index, pd.RangeIndex):
-            return frame
+        first = next(islice(self.records(), 1, None), None)
+        if first is None or len(first[1]) <= width:
+            return self._parsed(width)
         # More cells than names: pandas would take the first ones as labels, whatever they are.
         rows = list(islice(self.records(), 1, None))
         if any(len(cells) != width + 1 for _, cells in rows):
@@ -238,7 +238,7 @@ class Delimited:
             "covariate."
         )
         self.labels = 1
-        return frame.reset_index(drop=True)
+        return self._parsed(width).reset_index(drop=True)
 
     def _parsed(self, width: int, **more: Any) -> pd.DataFrame:
         separator = r"\s+" if self.separator == " " else self.separator
