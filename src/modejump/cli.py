@@ -329,9 +329,9 @@ def demo(
 
 @app.command(
     epilog=_examples(
-        "reproduce kepler --runs 10 --threads 1,4 --budget seconds=10 --jobs 4",
+        "reproduce kepler --runs 10 --threads 4 --budget seconds=10 --jobs 4",
         "reproduce physics --laws gravity,pendulum --noise 0 --seconds 5",
-        "reproduce accuracy --runs 2 --seconds 1,2 --json accuracy.json --plot accuracy.png",
+        "reproduce accuracy --runs 2 --seconds 1,2 --plot accuracy.png",
     )
 )
 def reproduce(

@@ -138,7 +138,7 @@ def test_cases_and_controls_of_plink_files(files: Path, capsys: pytest.CaptureFi
         ("data.csv --target trait --logic --preselect 0", "preselect must be a whole number"),
         ("data.csv --target trait --logic --drop ill,w", "column 'age' is "),
         ("data.csv --target trait --logic --drop w --always-in age", "column 'ill' does not hold numbers"),
-        ("data.csv --target trait --logic --drop ill,w --always-in old", "always_in names column 'old'"),
+        ("data.csv --target trait --logic --drop ill,w --always-in old", "--always-in names column 'old'"),
         ("data.csv --logic", "give --target COLUMN"),
         ("data.csv --target trait --leaves 2", "--leaves goes with --logic; add --logic, or leave it out"),
         ("data.csv --target trait --genotypes", "--genotypes goes with --logic"),
