@@ -117,6 +117,7 @@ def test_a_fit_is_drawn(place, capsys, ending, start):
     assert content.startswith(start) and len(content) > 2000
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="files that stand for descriptors")
 def test_files_are_whole_and_devices_stay_what_they_are(place):
     write_text("one\n", Path("a.csv"))
     Path("link.csv").symlink_to("a.csv")
@@ -127,6 +128,11 @@ def test_files_are_whole_and_devices_stay_what_they_are(place):
             file.write(b"half")
             raise ZeroDivisionError
     assert Path("a.csv").read_text() == "two\n" and len(list(Path.cwd().glob("*.partial"))) == 0
+    reader, writer = os.pipe()
+    write_text("through a pipe\n", Path(f"/dev/fd/{writer}"))
+    os.close(writer)
+    with os.fdopen(reader) as end:
+        assert end.read() == "through a pipe\n"
     write_text("nothing\n", Path(os.devnull))
     assert Path(os.devnull).is_char_device()
 

@@ -144,7 +144,7 @@ BAD_CELLS = {
     "a word for missing": (["1,2,3", "4,NA,6", "7,8,9"], ["'width' is 'NA', which means missing, in line 3"]),
     "an infinite number": (["1,2,3", "4,inf,6", "7,8,9"], ["'width' is infinite (inf) in line 3"]),
     "a short row": (["1,2,3", "4,5", "7,8,9"], ["'y' is empty in line 3"]),
-    "a long row": (["1,2,3", "4,5,6,7", "7,8,9"], ["line 3 of the file", "has 4 cells, but the header has 3 names"]),
+    "a long row": (["1,2,3", "4,5,6,7", "7,8,9"], ["line 3 of the file", "has 4 cells, but the header names 3"]),
     "a long first row": (["1,2,3,4", "4,5,6", "7,8,9"], ["line 2 of the file", "has 4 cells"]),
     "an open quotation mark": (["1,2,3", '4,"5,6', "7,8,9"], ["cannot be read as CSV", "quotation mark"]),
     "the target": (["1,2,3", "4,5,low", "7,8,9"], ["'y' holds numbers, but 'low' in line 3"]),
@@ -242,6 +242,11 @@ def test_files_that_are_something_else_get_a_sentence(table, capsys):
     assert "cannot be unpacked" in refused(capsys, "cut.csv.gz")
     Path("wide.csv").write_bytes(Path("plain.csv").read_text().encode("utf-16-le"))
     assert "--encoding utf-16" in refused(capsys, "wide.csv")
+
+
+def test_a_comment_is_no_header(table, capsys):
+    Path("comment.csv").write_text("# by hand\n" + Path("plain.csv").read_text())
+    assert "begins with a comment" in refused(capsys, "comment.csv")
 
 
 def test_without_openpyxl_excel_files_say_what_to_install(table, monkeypatch, capsys):

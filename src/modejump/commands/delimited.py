@@ -202,6 +202,8 @@ class Delimited:
         if first is None:
             raise InputError(f"{self.name} is empty; give a table with a line of names.")
         cells = first[1]
+        if len(cells) == 1 and cells[0].startswith("#"):
+            raise InputError(f"{self.name} begins with a comment; remove it, so that names of columns come first.")
         if len(cells) == 1 and self.reading.sep is None:
             found = max(_OTHERS, key=cells[0].count)
             if found in cells[0]:
@@ -269,7 +271,7 @@ class Delimited:
         for line, cells in rows:
             if len(cells) > width:
                 raise InputError(
-                    f"line {line} of {self.name} has {len(cells)} cells, but the header has {width} names; quote cells "
+                    f"line {line} of {self.name} has {len(cells)} cells, but the header names {width}; quote cells "
                     "that hold the separator, or say which one it is by --sep."
                 )
 

@@ -77,9 +77,8 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
     path : path
         The file; a link is followed.
     """
-    target = path.resolve()
     try:
-        with whole_file(target) if target.is_file() or not target.exists() else target.open("wb") as file:
+        with whole_file(path.resolve()) if path.is_file() or not path.exists() else path.open("wb") as file:
             yield file
     except BrokenPipeError:
         raise
