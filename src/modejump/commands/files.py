@@ -31,7 +31,7 @@ STANDARD = Path("-")
 _EXCEL = (".xlsx", ".xlsm")
 _NOT_READ = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".rds", ".rdata", ".feather", ".json")
 # How estimators say where a row stands.
-_COUNTED = re.compile(r"in row (\d+) \(counting from 0\)")
+_COUNTED = re.compile(r"in row (\d+)(?: of the new data)?(?: \(counting from 0\))?")
 _DECIMAL_COMMA = re.compile(r"[-+]?[\d.]*,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 
