@@ -174,7 +174,7 @@ def test_new_rows_that_do_not_fit_the_run_are_refused(files: Path, capsys: pytes
     assert "no column 'm0', which the fit used" in capsys.readouterr().err
     pd.read_csv("new.csv").assign(m3=2).to_csv("wrong.csv", index=False)
     assert main("predict run wrong.csv".split()) == 2
-    assert "column 'm3' is 2 in row 0" in capsys.readouterr().err
+    assert "column 'm3' is 2 in line 2" in capsys.readouterr().err
     pd.read_csv("new.csv").drop(columns="m3").to_csv("wrong.csv", index=False)
     assert main("predict run wrong.csv".split()) == 2
     assert "'m3' is not a column of the table" in capsys.readouterr().err

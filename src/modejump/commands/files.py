@@ -76,18 +76,18 @@ class TableFile:
             return f"{self.rows} {line}", cell
         return f"row {row + 1}", "" if column is None else str(self.frame[column].iloc[row])
 
-    def refuse_text(self, names: Sequence[str], factors: bool = True) -> None:
+    def refuse_text(self, names: Sequence[str], instead: str = "") -> None:
         """Raise InputError where a column of numbers holds text, and say what and where.
 
         Parameters
         ----------
         names : sequence of str
             Columns that should hold numbers.
-        factors : bool
-            Whether such a column could be a factor instead.
+        instead : str
+            What to do about a column of text that cannot be a factor; empty where it can.
         """
         for name in self._texts(names):
-            raise self._text_error(name, factors)
+            raise self._text_error(name, instead)
 
     def refuse_stray_text(self, names: Sequence[str]) -> None:
         """Raise InputError where most cells of a column are numbers and some are text.
@@ -99,7 +99,7 @@ class TableFile:
         """
         for name in self._texts(names):
             if _mostly_numbers(self._stray(name)):
-                raise self._text_error(name, True)
+                raise self._text_error(name, "")
 
     def _texts(self, names: Sequence[str]) -> Iterator[str]:
         """Columns that hold text; categories are factors, and truth values with gaps are no text."""
@@ -116,7 +116,7 @@ class TableFile:
             values = values.str.replace(".", "?", regex=False).str.replace(",", ".", regex=False)
         return pd.to_numeric(values, errors="coerce").isna().to_numpy()
 
-    def _text_error(self, name: str, factors: bool) -> InputError:
+    def _text_error(self, name: str, instead: str) -> InputError:
         stray = self._stray(name)
         there = np.flatnonzero(self.frame[name].notna())
         where, cell = self.place(int(there[np.argmax(stray)]), name)
@@ -127,10 +127,10 @@ class TableFile:
         as_factor = f"--factors {shlex.quote(name)}"
         if _mostly_numbers(stray):
             ways = [f"--na {shlex.quote(cell)} if it means a missing value"] if "," not in cell else []
-            ways += [f"{as_factor} if it is a level of a factor"] if factors else []
+            ways += [f"{as_factor} if it is a level of a factor"] if not instead else []
             add = f", or add {', or '.join(ways)}" if ways else ""
             return InputError(f"column {name!r} holds numbers, but {cell!r} in {where}; correct it{add}.")
-        way = f"add {as_factor} to enter it as a factor, or --drop {shlex.quote(name)}" if factors else "give numbers"
+        way = instead or f"add {as_factor} to enter it as a factor, or --drop {shlex.quote(name)}"
         return InputError(f"column {name!r} holds text, such as {cell!r} in {where}; {way}.")
 
     def _commas(self) -> str:

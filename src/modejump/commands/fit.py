@@ -306,7 +306,7 @@ def _fit_frame(estimator: Any, table: TableFile, target: str, asked: Any, title:
     for word, option, column in (("sample_weight", "--weights", asked.weights), ("offset", "--offset", asked.offset)):
         if column is not None:
             need_columns(columns, [column], option)
-            table.refuse_text([column], factors=False)
+            table.refuse_text([column], "give numbers")
             table.refuse_missing([column])
             more[word] = frame[column]
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
@@ -362,9 +362,10 @@ def _columns(
         raise InputError(f"--target {target!r} has another role too; a response has only one.")
     names = [name for name in columns if name != target and name not in unused]
     if not hasattr(estimator, "predict_proba"):
-        table.refuse_text([target], factors=False)
+        table.refuse_text([target], "give numbers, or use a classifier (--family binomial)")
     table.refuse_missing([target])
-    table.refuse_text(names, factors=not isinstance(estimator, LogicSearch))
+    if not isinstance(estimator, LogicSearch):
+        table.refuse_text(names)
     if asked.missing in (None, "refuse"):
         instead = ", or add --missing median" if hasattr(estimator, "law_table") else ""
         table.refuse_missing(names, f", or the column (--drop){instead}")

@@ -55,7 +55,7 @@ def _predict_frame(estimator: Any, table: TableFile, asked: Any) -> pd.DataFrame
     levels = {str(column.name): column.levels for column in _columns(estimator)}
     need_columns(list(table.frame.columns), list(levels), "the covariate")
     more = _offset(estimator, table, asked.offset)
-    table.refuse_text([name for name, known in levels.items() if known is None], factors=False)
+    table.refuse_text([name for name, known in levels.items() if known is None], "give numbers, as at the fit")
     if getattr(estimator.table_, "missing", "refuse") == "refuse":
         table.refuse_missing(list(levels))
     frame = table.frame[list(levels)].copy()
@@ -128,7 +128,7 @@ def _offset(estimator: Any, table: TableFile, name: str | None) -> dict[str, Any
         return {}
     column = name or known
     need_columns(list(table.frame.columns), [column], "the offset")
-    table.refuse_text([column], factors=False)
+    table.refuse_text([column], "give numbers")
     table.refuse_missing([column])
     return {"offset": table.frame[column]}
 
