@@ -40,6 +40,10 @@ def is_plink(path: Path) -> bool:
     return path.suffix.lower() == ".bed"
 
 
+class PlacedError(InputError):
+    """An error that says where in the file something is wrong."""
+
+
 @dataclass(eq=False)
 class TableFile:
     """A table from a file, which can say where a cell stands there.
@@ -116,12 +120,12 @@ class TableFile:
             values = values.str.replace(".", "?", regex=False).str.replace(",", ".", regex=False)
         return pd.to_numeric(values, errors="coerce").isna().to_numpy()
 
-    def _text_error(self, name: str, instead: str) -> InputError:
+    def _text_error(self, name: str, instead: str) -> PlacedError:
         stray = self._stray(name)
         there = np.flatnonzero(self.frame[name].notna())
         where, cell = self.place(int(there[np.argmax(stray)]), name)
         if all(_DECIMAL_COMMA.fullmatch(str(v)) for v in self.frame[name].dropna()[stray]) and stray.any():
-            return InputError(
+            return PlacedError(
                 f"column {name!r} has commas in its numbers, such as {cell!r} in {where}; {self._commas()}."
             )
         as_factor = f"--factors {shlex.quote(name)}"
@@ -129,9 +133,9 @@ class TableFile:
             ways = [f"--na {shlex.quote(cell)} if it means a missing value"] if "," not in cell else []
             ways += [f"{as_factor} if it is a level of a factor"] if not instead else []
             add = f", or add {', or '.join(ways)}" if ways else ""
-            return InputError(f"column {name!r} holds numbers, but {cell!r} in {where}; correct it{add}.")
+            return PlacedError(f"column {name!r} holds numbers, but {cell!r} in {where}; correct it{add}.")
         way = instead or f"add {as_factor} to enter it as a factor, or --drop {shlex.quote(name)}"
-        return InputError(f"column {name!r} holds text, such as {cell!r} in {where}; {way}.")
+        return PlacedError(f"column {name!r} holds text, such as {cell!r} in {where}; {way}.")
 
     def _commas(self) -> str:
         if self.text is None or self.text.separator == ",":
@@ -154,13 +158,15 @@ class TableFile:
             where, cell = self.place(int(np.argmax(gaps)), name)
             what = f"is {cell!r}, which means missing," if cell and self.text is not None else "is empty"
             more = f" and {gaps.sum() - 1} more" if gaps.sum() > 1 else ""
-            raise InputError(f"column {name!r} {what} in {where}{more}; fill it in, or remove the row{way}.")
+            raise PlacedError(f"column {name!r} {what} in {where}{more}; fill it in, or remove the row{way}.")
 
     @contextmanager
     def located(self) -> Iterator[None]:
         """Let errors that count rows from 0 say where the row stands in the file."""
         try:
             yield
+        except PlacedError:
+            raise
         except InputError as error:
             found = _COUNTED.search(str(error))
             if found is None:
