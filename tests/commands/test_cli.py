@@ -73,7 +73,7 @@ def test_a_full_directory_is_overwritten_only_by_force(files, capsys):
     line = ["fit", "data.csv", "--target", "y", "--drop", "site,w", "--out", "run", "--quiet"]
     assert main(line) == 0
     assert main(line) == 2
-    assert "use force to write into it" in capsys.readouterr().err
+    assert "use --force to write into it" in capsys.readouterr().err
     assert main([*line, "--force"]) == 0
 
 
@@ -251,7 +251,7 @@ def test_experiments_need_no_data_and_take_the_algorithm_of_the_paper(capsys, mo
     "line, words",
     [
         ("--transforms sin --factors cyl", "--factors"),
-        ("--transforms sin --drop site --always-in delta", "always_in names 'delta', which is not a term"),
+        ("--transforms sin --drop site --always-in delta", "--always-in names 'delta', which is not a term"),
         ("--transforms sin --drop site --missing mode", "missing must be one of 'refuse', 'median'"),
         ("--missing median", "--missing goes with --logic or a search for laws"),
         ("--transforms sin --formula alpha", "--formula"),
@@ -260,7 +260,7 @@ def test_experiments_need_no_data_and_take_the_algorithm_of_the_paper(capsys, mo
         ("--transforms sin --drop site --model-prior uniform", "must be a ComplexityPrior"),
         ("--model-prior complexity=2", "complexity prior"),
         ("--transforms sin --drop site --mcse 0.01 --algorithm gmjmcmc", "Monte Carlo error"),
-        ("--transforms none", "column 'site' holds text; add --factors site"),
+        ("--transforms none", "column 'site' holds text, such as"),
         ("--transforms sin --drop site --sampler pape", "sampler must be None, 'paper' or"),
     ],
 )

@@ -138,7 +138,7 @@ def test_cases_and_controls_of_plink_files(files: Path, capsys: pytest.CaptureFi
         ("data.csv --target trait --logic --preselect 0", "preselect must be a whole number"),
         ("data.csv --target trait --logic --drop ill,w", "column 'age' is "),
         ("data.csv --target trait --logic --drop w --always-in age", "column 'ill' does not hold numbers"),
-        ("data.csv --target trait --logic --drop ill,w --always-in old", "always_in names column 'old'"),
+        ("data.csv --target trait --logic --drop ill,w --always-in old", "--always-in names column 'old'"),
         ("data.csv --logic", "give --target COLUMN"),
         ("data.csv --target trait --leaves 2", "--leaves goes with --logic; add --logic, or leave it out"),
         ("data.csv --target trait --genotypes", "--genotypes goes with --logic"),
@@ -174,7 +174,7 @@ def test_new_rows_that_do_not_fit_the_run_are_refused(files: Path, capsys: pytes
     assert "no column 'm0', which the fit used" in capsys.readouterr().err
     pd.read_csv("new.csv").assign(m3=2).to_csv("wrong.csv", index=False)
     assert main("predict run wrong.csv".split()) == 2
-    assert "column 'm3' is 2 in row 0" in capsys.readouterr().err
+    assert "column 'm3' is 2 in line 2" in capsys.readouterr().err
     pd.read_csv("new.csv").drop(columns="m3").to_csv("wrong.csv", index=False)
     assert main("predict run wrong.csv".split()) == 2
     assert "'m3' is not a column of the table" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -122,6 +123,9 @@ def test_the_shell_says_it_in_one_line(door: str, mistake: str, tmp_path: Any, m
     line = f"fit data.csv --target y --family {family}"
     line += " --transforms sin --chains 1 --steps 300" if door == "search" else ""
     line += "".join(f" --{name} {name}" for name in more)
+    # Lines are those of the file, whose first one is the header.
+    words = re.sub(r"in row (\d+)", lambda found: f"in line {int(found[1]) + 2}", words)
+    words = words.replace("sample_weight", "--weights").replace("offset is NaN or infinite", "'offset' is empty")
     assert main(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == "" and words in err

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from modejump.commands.files import STANDARD
+from modejump.commands.output import check_json, check_plot, posterior_content, write_json
 from modejump.commands.render import print_summary
 from modejump.core.errors import InputError
 from modejump.estimators.bglm import BGLMRegressor
@@ -53,7 +55,7 @@ LAWS = {
 DEMOS = (*LAWS, "logic", "diabetes")
 
 
-def run_demo(name: str, plot: Path | None = None) -> None:
+def run_demo(name: str, plot: Path | None = None, json: Path | None = None) -> None:
     """Run one demonstration.
 
     Parameters
@@ -62,27 +64,32 @@ def run_demo(name: str, plot: Path | None = None) -> None:
         Which one.
     plot : path, optional
         File of the plot; by default the demo's name with ``.png``, where Matplotlib is installed.
+    json : path, optional
+        File to write what is said about the posterior to, as JSON; ``-`` for standard output, which holds nothing else
+        then.
     """
     known = ", ".join(map(repr, DEMOS))
     if name in _RESERVED:
         raise InputError(f"the demo {name!r} is not part of this version; choose one of {known}.")
     if name not in DEMOS:
         raise InputError(f"unknown demo {name!r}; choose one of {known}.")
-    console = Console()
-    if name in LAWS:
-        _discover(console, name, plot)
-        return
-    if plot is not None:
+    check_json(json)
+    check_plot(plot)
+    if plot is not None and name not in LAWS:
         raise InputError(f"the demo {name!r} draws no plot; leave --plot out.")
-    {"logic": _logic, "diabetes": _diabetes}[name](console)
+    console = Console(quiet=json == STANDARD)
+    if name in LAWS:
+        model = _discover(console, name, plot)
+    else:
+        model = {"logic": _logic, "diabetes": _diabetes}[name](console)
+    if json is not None:
+        write_json(posterior_content(model, name), json)
 
 
-def _discover(console: Console, name: str, plot: Path | None) -> None:
+def _discover(console: Console, name: str, plot: Path | None) -> Any:
     from modejump.experiments.planets import simulate_planets
 
     demo = LAWS[name]
-    if plot is not None:
-        check_plot(plot)
     planets = simulate_planets(250)
     X, y = planets.drop(columns=demo.target), planets[demo.target]
     train, test = slice(0, 200), slice(200, 250)
@@ -101,17 +108,7 @@ def _discover(console: Console, name: str, plot: Path | None) -> None:
         _draw(model, X[test], y[test], demo, path)
         _say(console, f"The plot is in {path}.")
     _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN --algorithm rgmjmcmc")
-
-
-def check_plot(path: Path) -> None:
-    """Refuse a plot that could not be written before the work, and not after it."""
-    from modejump.plots.style import import_pyplot
-
-    kinds = import_pyplot().Figure().canvas.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in kinds:
-        raise InputError(f"--plot {path} has no picture format; end it with .png, .svg or .pdf.")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--plot {path} lies in a directory that does not exist; make it first.")
+    return model
 
 
 def _draw(model: Any, X: pd.DataFrame, y: pd.Series, demo: LawDemo, path: Path) -> None:
@@ -131,7 +128,7 @@ def _draw(model: Any, X: pd.DataFrame, y: pd.Series, demo: LawDemo, path: Path) 
     pyplot.close(figure)
 
 
-def _logic(console: Console) -> None:
+def _logic(console: Console) -> Any:
     from modejump.experiments.logic import COVARIATES, LEAVES, simulate_logic
 
     table = simulate_logic(1200)
@@ -163,9 +160,10 @@ def _logic(console: Console) -> None:
     )
     _check(console, model, X[test], y[test], "rows")
     _say(console, "The experiment that these data come from:  modejump reproduce logic --runs 5 --budget seconds=10")
+    return model
 
 
-def _diabetes(console: Console) -> None:
+def _diabetes(console: Console) -> Any:
     from sklearn.datasets import load_diabetes
 
     held_out = 142
@@ -182,6 +180,7 @@ def _diabetes(console: Console) -> None:
     print_summary(model.page(), console, "diabetes: which measurements matter")
     _check(console, model, X.iloc[test], y.iloc[test], "patients")
     _say(console, "The same on your own data:  modejump fit DATA.csv --target COLUMN")
+    return model
 
 
 def _check(console: Console, model: Any, X: pd.DataFrame, y: pd.Series, who: str) -> None:

@@ -14,7 +14,9 @@ import pandas as pd
 from rich.console import Console
 
 from modejump.commands.backend import check_backend, jobs_for, working_on
-from modejump.commands.files import chunked_source, is_plink, need_columns, read_table
+from modejump.commands.delimited import Reading
+from modejump.commands.files import STANDARD, TableFile, chunked_source, is_plink, name_of, need_columns, open_table
+from modejump.commands.output import check_json, check_plot, draw, posterior_content, write_json
 from modejump.commands.priors import parse_coef_prior, parse_model_prior
 from modejump.commands.render import print_summary
 from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, UnsavedWarning, warn_user
@@ -45,6 +47,9 @@ def run_fit(asked: Any) -> None:
         The options of the command, by name.
     """
     check_backend(asked.backend, asked.scheduler)
+    check_json(asked.json)
+    check_plot(asked.plot)
+    reading = Reading(asked.sep, asked.decimal, asked.encoding, asked.na)
     if _family(asked) not in FAMILIES:
         raise InputError(f"unknown --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
     _check_logic(asked)
@@ -53,8 +58,11 @@ def run_fit(asked: Any) -> None:
     run = _run(asked, chunks=source is not None)
     estimator = _estimator(asked)
     plink = is_plink(asked.data)
-    frame = read_table(asked.data) if source is None and not plink else None
+    if source is not None or plink:
+        reading.refuse(str(asked.data))
+    table = open_table(asked.data, reading) if source is None and not plink else None
     target = asked.target or "phenotype" if plink else _target(asked)
+    title = f"{target} in {name_of(asked.data)}"
     with caught_warnings() as caught:
         if source is not None:
             if asked.backend != "threads":
@@ -64,26 +72,34 @@ def run_fit(asked: Any) -> None:
                 run.store(estimator)
         else:
             with resumable(asked.out), working_on(asked.backend, asked.scheduler, asked.jobs):
-                if plink:
-                    _fit(estimator, "fit", _phenotype(asked, target), {}, f"{target} in {asked.data.name}", run)
+                if table is None:
+                    _fit(estimator, "fit", _phenotype(asked, target), {}, title, run)
                 else:
-                    _fit_frame(estimator, frame, target, asked, run)
-    show(estimator, caught, f"{target} in {asked.data.name}", asked.out, asked.quiet)
+                    with table.located():
+                        _fit_frame(estimator, table, target, asked, title, run)
+    show(estimator, caught, title, asked.out, asked.quiet, asked.json, asked.plot)
 
 
-def run_resume(
-    out: Path, jobs: int | None, backend: str, scheduler: str | None, checkpoint: float | None, quiet: bool
-) -> None:
-    """Resume, print, and store; InterruptedRun where it was interrupted again, after partial results are shown."""
+def run_resume(asked: Any) -> None:
+    """Resume, print, and store; InterruptedRun where it was interrupted again, after partial results are shown.
+
+    Parameters
+    ----------
+    asked : namespace
+        The options of the command, by name.
+    """
+    check_json(asked.json)
+    check_plot(asked.plot)
+    out, jobs = asked.run, asked.jobs
     directory = RunDirectory(out)
     title, finished = str(directory.about().get("title", out)), not directory.unfinished
-    with caught_warnings() as caught, resumable(out), working_on(backend, scheduler, jobs):
+    with caught_warnings() as caught, resumable(out), working_on(asked.backend, asked.scheduler, jobs):
         # Another kind of workers has its own number of them.
-        count = jobs if backend == "threads" else jobs_for(backend, jobs)
-        estimator = resume(out, n_jobs=count, every=checkpoint, progress=progress_for(quiet))
-    if finished and not quiet:
+        count = jobs if asked.backend == "threads" else jobs_for(asked.backend, jobs)
+        estimator = resume(out, n_jobs=count, every=asked.checkpoint, progress=progress_for(asked.quiet))
+    if finished and not asked.quiet and asked.json != STANDARD:
         Console().print(f"The run in {out} was already finished.", highlight=False)
-    show(estimator, caught, title, out, quiet)
+    show(estimator, caught, title, out, asked.quiet, asked.json, asked.plot)
 
 
 @contextmanager
@@ -117,22 +133,71 @@ def _how_to_resume(out: Path | None) -> str:
     return f"; resume with: modejump resume {out}" if out is not None and RunDirectory(out).unfinished else "."
 
 
-def show(estimator: Any, caught: Iterable[warnings.WarningMessage], title: str, out: Path | None, quiet: bool) -> None:
-    """The warnings and the page of a fit, and where it is stored; InterruptedRun where it is not finished."""
+def show(
+    estimator: Any,
+    caught: Iterable[warnings.WarningMessage],
+    title: str,
+    out: Path | None,
+    quiet: bool,
+    json: Path | None = None,
+    plot: Path | None = None,
+) -> None:
+    """The warnings of a fit, what it found, and where it is stored; InterruptedRun where it is not finished.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted one.
+    caught : iterable of warnings
+        Those of the fit.
+    title : str
+        What the fit is about.
+    out : path, optional
+        Directory of the run.
+    quiet : bool
+        Whether there is no page.
+    json, plot : path, optional
+        Files to write.
+    """
     result = estimator.posterior_.result
     # Verdict and notes stand in the summary; without one they are all the user will hear.
     shown = set() if quiet else {str(estimator.verdict_), *result.notes}
     for warning in caught:
         if str(warning.message) not in shown:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if not quiet:
-        console = Console()
-        print_summary(estimator.page(), console, title)
-        if out is not None:
-            what = "The run is stored" if result.finished else "Partial results are"
-            console.print(f"{what} in {out}.", highlight=False)
+    what = "The run is stored" if result.finished else "Partial results are"
+    publish(estimator, title, "" if out is None else f"{what} in {out}.", quiet, json, plot)
     if not result.finished:
         raise InterruptedRun(f"interrupted{_how_to_resume(out)}")
+
+
+def publish(estimator: Any, title: str, stored: str, quiet: bool, json: Path | None, plot: Path | None) -> None:
+    """Write the JSON and the picture of a posterior, and print its page; JSON on standard output stands there alone.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted one.
+    title : str
+        What the page is about.
+    stored : str
+        Where the run is, in words; empty where it is nowhere.
+    quiet : bool
+        Whether there is no page.
+    json, plot : path, optional
+        Files to write.
+    """
+    if json is not None:
+        write_json(posterior_content(estimator, title), json)
+    if plot is not None:
+        draw(estimator, plot)
+    if quiet or json == STANDARD:
+        return
+    console = Console(highlight=False, markup=False)
+    print_summary(estimator.page(), console, title)
+    for text in (json and f"The JSON is in {json}.", plot and f"The plot is in {plot}.", stored):
+        if text:
+            console.print(text)
 
 
 def progress_for(quiet: bool) -> Any:
@@ -232,9 +297,9 @@ def _target(asked: Any) -> str:
     return str(asked.target)
 
 
-def _fit_frame(estimator: Any, frame: pd.DataFrame, target: str, asked: Any, run: Run | None) -> None:
+def _fit_frame(estimator: Any, table: TableFile, target: str, asked: Any, title: str, run: Run | None) -> None:
     """Fit on the table, by columns or by formula, in the directory of a run or without one."""
-    columns = list(frame.columns)
+    frame, columns = table.frame, list(table.frame.columns)
     need_columns(columns, asked.drop, "--drop")
     need_columns(columns, asked.factors, "--factors")
     for name in asked.factors:
@@ -243,21 +308,26 @@ def _fit_frame(estimator: Any, frame: pd.DataFrame, target: str, asked: Any, run
     for word, option, column in (("sample_weight", "--weights", asked.weights), ("offset", "--offset", asked.offset)):
         if column is not None:
             need_columns(columns, [column], option)
+            table.refuse_text([column], "give numbers")
+            table.refuse_missing([column])
             more[word] = frame[column]
     unused = {*asked.drop, *(column for column in (asked.weights, asked.offset) if column is not None)}
     data: tuple[Any, ...]
     if asked.formula is not None:
         formula = asked.formula if "~" in asked.formula else f"`{target}` ~ {asked.formula}"
-        both = sorted(unused.intersection(columns_named(formula, columns)))
+        named = [name for name in columns_named(formula, columns) if name in columns]
+        both = sorted(unused.intersection(named))
         if both:
             raise InputError(
                 f"column {both[0]!r} is in the formula and has another role too (--drop, --weights or --offset); give "
                 "it one."
             )
+        table.refuse_stray_text([name for name in named if name != target or not hasattr(estimator, "predict_proba")])
+        table.refuse_missing(named)
         fit, data = "fit_formula", (formula, frame.drop(columns=list(unused)))
     else:
-        fit, data = "fit", _columns(estimator, frame, target, unused, asked)
-    _fit(estimator, fit, data, more, f"{target} in {asked.data.name}", run)
+        fit, data = "fit", _columns(estimator, table, target, unused, asked)
+    _fit(estimator, fit, data, more, title, run)
 
 
 def _fit(estimator: Any, fit: str, data: tuple[Any, ...], more: dict[str, Any], title: str, run: Run | None) -> None:
@@ -285,17 +355,20 @@ def _phenotype(asked: Any, target: str) -> tuple[Any, pd.Series]:
 
 
 def _columns(
-    estimator: Any, frame: pd.DataFrame, target: str, unused: set[str], asked: Any
+    estimator: Any, table: TableFile, target: str, unused: set[str], asked: Any
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Covariates and response."""
-    columns = list(frame.columns)
+    columns = list(table.frame.columns)
     need_columns(columns, [target], "--target")
     if target in unused or target in asked.factors:
         raise InputError(f"--target {target!r} has another role too; a response has only one.")
-    x = frame[[name for name in columns if name != target and name not in unused]]
-    for name in x.columns if not isinstance(estimator, LogicSearch) else ():
-        if pd.api.types.is_object_dtype(x[name]) or pd.api.types.is_string_dtype(x[name].dtype):
-            raise InputError(
-                f"column {name!r} holds text; add --factors {name} to enter it as a factor, or --drop {name}."
-            )
-    return x, frame[target]
+    names = [name for name in columns if name != target and name not in unused]
+    if not hasattr(estimator, "predict_proba"):
+        table.refuse_text([target], "give numbers, or use a classifier (--family binomial)")
+    table.refuse_missing([target])
+    if not isinstance(estimator, LogicSearch):
+        table.refuse_text(names)
+    if asked.missing in (None, "refuse"):
+        instead = ", or add --missing median" if hasattr(estimator, "law_table") else ""
+        table.refuse_missing(names, f", or the column (--drop){instead}")
+    return table.frame[names], table.frame[target]

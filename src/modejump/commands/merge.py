@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from modejump.commands.render import print_summary
+from modejump.commands.fit import publish
+from modejump.commands.output import check_json, check_plot
 from modejump.core.errors import InputError, warn_user
 from modejump.estimators.merge import merge
 from modejump.estimators.runs import Run
@@ -16,7 +15,14 @@ from modejump.estimators.storage import load
 from modejump.runtime.directory import RunDirectory
 
 
-def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None:
+def run_merge(
+    runs: Sequence[Path],
+    out: Path,
+    force: bool,
+    quiet: bool,
+    json: Path | None = None,
+    plot: Path | None = None,
+) -> None:
     """Merge stored runs, store the outcome, and print it.
 
     Parameters
@@ -29,7 +35,11 @@ def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None
         Whether to write into a directory that is not empty.
     quiet : bool
         Whether to print nothing but errors and warnings.
+    json, plot : path, optional
+        Files to write: what is said about the posterior, and its picture.
     """
+    check_json(json)
+    check_plot(plot)
     if len(runs) < 2:
         raise InputError("merge needs at least two runs; give two directories or more.")
     RunDirectory(out).refuse_overwrite(force)
@@ -38,10 +48,7 @@ def run_merge(runs: Sequence[Path], out: Path, force: bool, quiet: bool) -> None
     if quiet:
         for note in merged.posterior_.result.notes:
             warn_user(note)
-        return
-    console = Console()
-    print_summary(merged.page(), console, f"{len(runs)} runs merged")
-    console.print(f"The merged run is stored in {out}.", highlight=False)
+    publish(merged, f"{len(runs)} runs merged", f"The merged run is stored in {out}.", quiet, json, plot)
 
 
 def _read(run: Path) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modejump.commands.files import is_plink, need_columns, read_table
+from modejump.commands.delimited import Reading
+from modejump.commands.files import is_plink, need_columns, open_table
 from modejump.commands.predict import as_levels, covariates, offset_column
 from modejump.core.errors import InputError, warn_user
 from modejump.estimators.reports import python_call
@@ -47,11 +48,13 @@ def _rows(estimator: Any, data: Path) -> dict[str, Any]:
     """Rows of a table, with their responses."""
     if is_plink(data):
         raise InputError(f"{data} holds genotypes; a report compares predictions with the rows of a table.")
-    frame, target = read_table(data), estimator.target_
-    need_columns(list(frame.columns), [target], "the response")
-    y, classes = frame[target], getattr(estimator, "classes_", None)
-    if classes is not None:
-        y = as_levels(y, tuple(classes.tolist()))
-    if y.isna().any():
-        raise InputError(f"the response {target!r} has missing values in {data}; drop these rows.")
-    return {"X": covariates(estimator, frame), "y": y, **offset_column(estimator, frame, None)}
+    table, target = open_table(data, Reading()), estimator.target_
+    with table.located():
+        need_columns(list(table.frame.columns), [target], "the response")
+        table.refuse_missing([target])
+        y, classes = table.frame[target], getattr(estimator, "classes_", None)
+        if classes is None:
+            table.refuse_text([target], "give numbers")
+        else:
+            y = as_levels(y, tuple(classes.tolist()))
+        return {"X": covariates(estimator, table), "y": y, **offset_column(estimator, table, None)}

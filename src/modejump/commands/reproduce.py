@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from modejump.commands.demo import check_plot
-from modejump.commands.files import read_table
+from modejump.commands.files import STANDARD, read_table
+from modejump.commands.output import check_plot, write_json
+from modejump.commands.render import fitted
 from modejump.core.errors import InputError
 from modejump.core.progress import reporter
 from modejump.experiments import accuracy, classification, effort
@@ -39,6 +41,8 @@ from modejump.samplers.settings import Sampler
 NAMES = (*EXPERIMENTS, "logic", "physics", "accuracy", "classification")
 RUNS = {"physics": 1, "accuracy": 5, "classification": 10}
 MOST_RUNS = 100
+# Names that a sentence lists.
+MOST_NAMES = 12
 CLASSIFICATION_SECONDS, PHYSICS_SECONDS = 30.0, 20.0
 SECONDS = (0.5, 1.0, 2.0, 5.0)
 
@@ -81,7 +85,10 @@ def _refuse(asked: Any, *names: str) -> None:
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise InputError(f"unknown --{option} {value!r}; choose one of {', '.join(known)}.")
+        near = get_close_matches(value, known, n=1)
+        shown = ", ".join(known[:MOST_NAMES]) + (", ..." if len(known) > MOST_NAMES else "")
+        way = f"perhaps you mean {near[0]!r}" if near else f"choose one of {shown}"
+        raise InputError(f"unknown --{option} {value!r}; {way}.")
     return value
 
 
@@ -107,7 +114,12 @@ def _numbers(
 
 def _run(study: Study, asked: Any, jobs: int) -> Rows:
     with reporter(not asked.quiet) as report:
-        return run_study(study, asked.json, jobs, report)
+        rows = run_study(study, None if asked.json == STANDARD else asked.json, jobs, report)
+    if asked.json == STANDARD:
+        # Standard output is for one reader.
+        asked.quiet = True
+        write_json({"settings": study.settings, "rows": rows}, STANDARD)
+    return rows
 
 
 def _table(*columns: str, left: int = 1) -> Table:
@@ -190,11 +202,11 @@ def print_rows(rows: Rows, trial: Trial, console: Console) -> None:
         if len(design.laws) > 1:
             console.print(Padding(Text(f"features: {kind}", style="bold"), (0, 1)))
         ceiling = own[0]["ceiling"]
-        console.print(Padding(_rates_table(own, ceiling), (0, 1)))
+        console.print(Padding(fitted(_rates_table(own, ceiling), console), (0, 1)))
         if ceiling is None:
             note = "The exact posterior is not known: models of several features hold much of it."
             console.print(Padding(Text(note, style="dim"), (0, 1)))
-        console.print(Padding(_law_table(own, ceiling, laws), (1, 0)))
+        console.print(Padding(fitted(_law_table(own, ceiling, laws), console), (1, 0)))
 
 
 def _rates_table(rows: Rows, ceiling: dict[str, Any] | None) -> Table:
@@ -243,8 +255,7 @@ def _physics(asked: Any) -> None:
     if len(seconds) > 1:
         raise InputError(f"--seconds has {len(seconds)} numbers; give one for physics.")
     noises = _numbers("noise", asked.noise, float, "numbers of at least 0", zero=True)
-    if asked.plot is not None:
-        check_plot(asked.plot)
+    check_plot(asked.plot)
     others = peers.installed() if asked.peers else ()
     if asked.peers and not others:
         raise InputError("--peers finds neither pyoperon nor gplearn; run: pip install pyoperon gplearn sympy.")
@@ -289,14 +300,14 @@ def print_recovery(rows: Rows, study: physics_study.PhysicsStudy, console: Conso
         f"fitted again to rows without noise, leaves less than {physics_study.LEAST:g} of the variance, with no more "
         "terms than the law.",
     )
-    console.print(Padding(_field_table(rows, study), (0, 1, 1, 1)))
+    console.print(Padding(fitted(_field_table(rows, study), console), (0, 1, 1, 1)))
     ours = [row for row in rows if row["method"] == physics_study.OURS]
     table = _table("search", "noise", "runs", "recovered", "probability of the law", "seconds")
     for search, noise in sorted({(row["search"], row["noise"]) for row in ours}):
         own = [row for row in ours if (row["search"], row["noise"]) == (search, noise)]
         means = [sum(row[key] for row in own) / len(own) for key in ("recovered", "probability", "seconds")]
         table.add_row(search, f"{noise:.0%}", str(len(own)), *(f"{m:.2f}" for m in means[:2]), f"{means[2]:.1f}")
-    console.print(Padding(table, (0, 1, 1, 1)))
+    console.print(Padding(fitted(table, console), (0, 1, 1, 1)))
     missed = [row for row in ours if not row["recovered"]]
     if missed:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
@@ -331,8 +342,7 @@ def _accuracy(asked: Any) -> None:
     _refuse(asked, "protocol", "spelling", "features", "threads", "budget", "sampler")
     algorithms = _algorithms(asked, accuracy.ALGORITHMS)
     seconds = _numbers("seconds", asked.seconds, float, "positive numbers") or list(SECONDS)
-    if asked.plot is not None:
-        check_plot(asked.plot)
+    check_plot(asked.plot)
     selection, planets = _accuracy_data(asked.data)
     makers: list[tuple[tuple[str, ...], Callable[[], accuracy.Case]]] = [
         (("mjmcmc",), lambda: accuracy.selection_case(selection)),
@@ -386,7 +396,7 @@ def _print_accuracy(rows: Rows, study: accuracy.Study, console: Console) -> None
             line = [row for row in own if (row["algorithm"], row["estimate"]) == (algorithm, kind)]
             cells = [Text(f"{row['error']:.2g}").append(f"\n{row['total_variation']:.2g}", "dim") for row in line]
             table.add_row(algorithm, kind, *cells)
-        console.print(Padding(table, (0, 1, 1, 1)))
+        console.print(Padding(fitted(table, console), (0, 1, 1, 1)))
 
 
 # --- classes beside scikit-learn ----------------------------------------------------------------------------------
@@ -424,4 +434,4 @@ def print_comparison(rows: Rows, study: classification.Comparison, console: Cons
         numbers = (f"{row[kind]:.4f}" for kind in ("accuracy", "lowest", "highest"))
         table.add_row(name, row["method"], *numbers, published)
         shown = row["table"]
-    console.print(Padding(table, (0, 1, 1, 1)))
+    console.print(Padding(fitted(table, console), (0, 1, 1, 1)))
