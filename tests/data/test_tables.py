@@ -94,7 +94,7 @@ def test_a_factor_is_treatment_coded_whatever_its_levels(levels, codes):
 def test_arrays_have_positions_for_names():
     x = np.arange(12.0).reshape(4, 3)
     spec, design = learn_table(x)
-    assert spec.terms == {"x1": [0], "x2": [1], "x3": [2]}
+    assert spec.terms == {"x0": [0], "x1": [1], "x2": [2]}
     np.testing.assert_array_equal(design, x)
     np.testing.assert_array_equal(spec.apply(pd.DataFrame(x, columns=["p", "q", "r"])), x)
     with pytest.raises(InputError, match="X has 2 columns, but the fit had 3"):
@@ -419,10 +419,10 @@ def test_medians_stand_for_missing_values(convert) -> None:
 def test_missing_values_of_arrays() -> None:
     x = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0], [8.0, 9.0]])
     spec, design = learn_table(x, missing="median")
-    assert spec.design_names == ["x1", "x1[missing]", "x2"]
+    assert spec.design_names == ["x0", "x0[missing]", "x1"]
     assert design.tolist() == [[1, 0, 5], [3, 1, 6], [3, 0, 7], [8, 0, 9]]
     assert spec.apply(np.array([[np.nan, np.nan]])).tolist() == [[3.0, 1.0, 6.5]]
     with pytest.raises(InputError, match="infinite"):
         spec.apply(np.array([[np.inf, 1.0]]))
-    with pytest.raises(InputError, match="'x1' is NaN in row 1"):
+    with pytest.raises(InputError, match="'x0' is NaN in row 1"):
         learn_table(x)

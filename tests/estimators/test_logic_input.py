@@ -84,7 +84,7 @@ ARRAYS: dict[str, tuple[Any, str]] = {
     "one dimension": (X["a"].to_numpy(), r"^X has 1 dimension\(s\), but a table has 2"),
     "objects": (X[list("abcde")].to_numpy(object), "^X does not hold numbers"),
     "complex": (X[list("abcde")].to_numpy(complex), "^X does not hold numbers"),
-    "not binary": (X[list("abcde")].to_numpy() * 3, "^column 'x1' is 3 in row"),
+    "not binary": (X[list("abcde")].to_numpy() * 3, "^column 'x0' is 3 in row"),
 }
 
 

@@ -340,7 +340,7 @@ def test_the_logarithm_of_an_exposure_is_an_offset():
     exposure = rng.integers(1, 9, 200).astype(float)
     y = rng.poisson(exposure * np.exp(0.3 + 0.5 * x[:, 1]))
     model = BGLMRegressor(family="poisson").fit(x, y, offset=np.log(exposure))
-    assert model.best_model() == ("x2",) and model.offset_ == "offset"
+    assert model.best_model() == ("x1",) and model.offset_ == "offset"
     one, two = (model.predict(x, offset=np.log(c * exposure)) for c in (1.0, 2.0))
     np.testing.assert_allclose(two, 2.0 * one, rtol=1e-9)
     assert model.score(x, y, offset=np.log(exposure)) > 0.5

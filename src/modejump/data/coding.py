@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from modejump.core.errors import InputError
+from modejump.data.names import NumberedNames
 from modejump.data.rows import frame_in_place
 
 # What a level of a stored factor may be; anything else has no faithful JSON form.
@@ -331,8 +332,7 @@ def learn_table(
     if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
         raise InputError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
     design = _numeric_array(table, None, estimator, missing=not refused)
-    names = [f"x{j + 1}" for j in range(design.shape[1])]
-    spec = TableSpec.of_numbers(names, groups, named=False)
+    spec = TableSpec.of_numbers(NumberedNames(design.shape[1]), groups, named=False)
     if refused:
         return spec, design
     columns = tuple(_with_fill(column, design[:, j]) for j, column in enumerate(spec.columns))
@@ -440,7 +440,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
             raise
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
-    given_names = names or [f"x{j + 1}" for j in range(design.shape[1])]
+    given_names = names or NumberedNames(design.shape[1])
     refuse_not_finite(np.where(np.isnan(design), 0.0, design) if missing else design, given_names)
     return design
 
@@ -448,11 +448,11 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
 def _text_in(table: Any) -> str:
     """A sentence that names the first column of an object array with text in it; empty without one."""
     if (array := np.asarray(table, dtype=object)).ndim == 2:
-        for j in range(array.shape[1]):
-            if any(isinstance(value, str) for value in array[:, j]):
+        for name, column in zip(NumberedNames(array.shape[1]), array.T):
+            if any(isinstance(value, str) for value in column):
                 return (
-                    f"column 'x{j + 1}' holds text; give numbers, or a data frame where it is a categorical "
-                    "to enter as a factor."
+                    f"column {name!r} holds text; give numbers, or a data frame where it is a categorical to enter as "
+                    "a factor."
                 )
     return ""
 

@@ -10,12 +10,20 @@ from modejump.core.errors import InputError
 
 
 class NumberedNames(Sequence[str]):
-    """The names x1, x2, ... of an array's columns.
+    """The names x0, x1, ... of an array's columns, as scikit-learn has them.
 
     Parameters
     ----------
     count : int
         Number of columns.
+
+    Examples
+    --------
+    >>> names = NumberedNames(1_000_000)
+    >>> names[0], names[-1], names.index("x999999")
+    ('x0', 'x999999', 999999)
+    >>> "x0" in names, "x00" in names, "x1000000" in names
+    (True, False, False)
     """
 
     def __init__(self, count: int) -> None:
@@ -30,18 +38,18 @@ class NumberedNames(Sequence[str]):
     def __getitem__(self, at: slice) -> tuple[str, ...]: ...
     def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
         if isinstance(at, slice):
-            return tuple(f"x{j + 1}" for j in range(*at.indices(self.total)))
+            return tuple(f"x{j}" for j in range(*at.indices(self.total)))
         if not -self.total <= at < self.total:
             raise IndexError(at)
-        return f"x{at % self.total + 1}"
+        return f"x{at % self.total}"
 
     def index(self, name: Any, *bounds: int) -> int:
         """Place of a name; ValueError where it is none of them."""
         text = str(name)
-        if text[:1] == "x" and text[1:].isascii() and text[1:].isdigit() and text[1] != "0":
-            if 1 <= (number := int(text[1:])) <= self.total:
-                return number - 1
-        raise ValueError(f"{name!r} is not one of x1, ..., x{self.total}")
+        if text[:1] == "x" and text[1:].isascii() and text[1:].isdigit() and (text == "x0" or text[1] != "0"):
+            if (number := int(text[1:])) < self.total:
+                return number
+        raise ValueError(f"{name!r} is not one of x0, ..., x{self.total - 1}")
 
     def __contains__(self, name: object) -> bool:
         try:

@@ -319,7 +319,7 @@ class BGLMClassifier(PosteriorClassifier, Selection):
     >>> y = np.where(x[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
     >>> model = BGLMClassifier().fit(x, y)
     >>> model.best_model(), model.classes_.tolist()
-    (('x2',), ['no', 'yes'])
+    (('x1',), ['no', 'yes'])
     """
 
 

@@ -214,7 +214,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
     >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
     >>> model.best_model()
-    ('x1*sin(x3)',)
+    ('x0*sin(x2)',)
     """
 
     def __init__(

@@ -198,7 +198,7 @@ class LogicRegressor(PosteriorRegressor, LogicSearch):
     >>> y = 1.0 + 2.0 * (x[:, 0] & x[:, 3]) - 1.5 * (x[:, 4] | (1 - x[:, 8])) + rng.normal(size=300)
     >>> model = LogicRegressor(chains=4, budget=Budget(steps=20_000), random_state=1).fit(x, y)
     >>> model.median_model()
-    ('!x5 & x9', 'x1 & x4')
+    ('!x4 & x8', 'x0 & x3')
     """
 
     def __init__(
