@@ -126,7 +126,10 @@ def test_wrong_groups_are_refused(groups, sentence):
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (["u", "v"] * 6, "column 'new' holds text; make it a categorical to enter as a factor, or drop it"),
+        ([f"id{i}" for i in range(ROWS)], f"column 'new' holds {ROWS} different texts in {ROWS} rows"),
+        (["1", "2", "n/a", "4"] * 3, r"column 'new' looks like numbers but is 'n/a' in row 2 \(counting from 0\)"),
+        (["1,5", "2"] * 6, r"column 'new' holds numbers stored as text, such as '1,5' in row 0"),
+        (["u", None] * 6, r"column 'new' is missing \(NaN\) in row 1"),
         (pd.date_range("2020-01-01", periods=ROWS), "column 'new' holds dates or times"),
         ([1.0, np.nan] * 6, r"column 'new' is missing \(NaN\) in row 1"),
         ([1.0, 2.0, np.inf] * 4, r"column 'new' is infinite \(inf\) in row 2"),

@@ -484,7 +484,7 @@ def test_bad_options_are_refused_in_one_sentence(case):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda X: X.assign(f=["u", "v"] * 30), "column 'f' holds text; make it a categorical"),
+        (lambda X: X.assign(f=["1", "2", "-"] * 20), "column 'f' looks like numbers but is '-' in row 2"),
         (lambda X: X.assign(b=X["b"].where(X["b"] > 1.0)), "column 'b'"),
         (lambda X: X.iloc[:, :0], "no columns"),
         (lambda X: X.iloc[:5], "5 rows but y has 60"),

@@ -24,6 +24,7 @@ from sklearn.utils.validation import validate_data
 import modejump
 from modejump import Budget, ComplexityPrior, LogicClassifier, LogicPrior, LogicRegressor, LogicSpace, ModejumpWarning
 from modejump.data.response import read_weights
+from modejump.estimators.given import dense
 from modejump.plots import plot_genome
 from modejump.runtime import checkpoints
 
@@ -73,6 +74,7 @@ class Binarised:
     """Columns become 1 above their medians at fit, so that scikit-learn's checks can give any numbers."""
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+        X = dense(X)
         values = validate_data(self, X, ensure_min_samples=2, dtype=np.float64)
         # Repeated rows and rows of weight zero must not change them.
         weights = read_weights(sample_weight, len(values))
@@ -86,11 +88,11 @@ class Binarised:
         names = getattr(self, "feature_names_in_", None)
         return pd.DataFrame(values > self.medians_, columns=names if names is not None else None)
 
-    def _new_rows(self, X: Any, kind: str, offset: Any) -> Any:
-        values = validate_data(self, X, reset=False, dtype=np.float64)
+    def _design(self, X: Any) -> Any:
+        values = validate_data(self, dense(X), reset=False, dtype=np.float64)
         names = getattr(self, "feature_names_in_", None)
         made = self._binary(values) if names is not None else (values > self.medians_)
-        return super()._new_rows(made, kind, offset)  # type: ignore[misc]
+        return super()._design(made)  # type: ignore[misc]
 
 
 class BinarisedRegressor(Binarised, LogicRegressor):

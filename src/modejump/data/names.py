@@ -1,10 +1,12 @@
-"""Names of very many columns, without a million objects where they are only numbered."""
+"""Names of columns: of very many without a million objects, of groups, and of those that a user points to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, overload
+
+import numpy as np
 
 from modejump.core.errors import InputError
 
@@ -126,3 +128,40 @@ def names_of(given: Sequence[str] | int | Names) -> Names:
 def stored_names(names: Names) -> int | list[str]:
     """Names as JSON holds them, for `names_of`."""
     return names.total if isinstance(names, NumberedNames) else list(names.names)
+
+
+def read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Groups of columns by name, each column in one of them at most."""
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping):
+        raise InputError('groups must be a mapping of a name to columns, such as {"size": ["height", "weight"]}.')
+    taken: dict[str, str] = {}
+    read: dict[str, tuple[str, ...]] = {}
+    for group, members in groups.items():
+        if isinstance(members, str) or not len(members):
+            raise InputError(f"group {group!r} must be a list of at least one column.")
+        read[str(group)] = tuple(column_name(member, names, f"group {group!r}") for member in members)
+        for member in read[str(group)]:
+            if member in taken:
+                raise InputError(
+                    f"column {member!r} is listed twice in groups, in {taken[member]!r} and {group!r}; keep one."
+                )
+            taken[member] = str(group)
+    for group in read:
+        if group in names and taken.get(group) != group:
+            raise InputError(f"group {group!r} has the name of a column outside it; give the group another name.")
+    return read
+
+
+def column_name(column: str | int, names: Sequence[str], where: str) -> str:
+    """A column's name, from its name or its position."""
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if not 0 <= column < len(names):
+            raise InputError(f"{where} names column {column}, but X has {len(names)} columns (counting from 0).")
+        return names[int(column)]
+    if column not in names:
+        raise InputError(
+            f"{where} names column {column!r}, which X does not have; its columns are {', '.join(names[:8])}."
+        )
+    return str(column)

@@ -13,20 +13,20 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, warn_user
-from modejump.data.bits import is_genotypes
-from modejump.data.coding import TableSpec, is_frame
+from modejump.data.coding import TableSpec, is_frame, open_frame
 from modejump.data.formulas import FormulaSpec
 from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
-from modejump.data.tables import Spec, Table, read_table
+from modejump.data.tables import Table, read_table
 from modejump.estimators.docs import documented
-from modejump.estimators.equations import Equations
+from modejump.estimators.given import check_names, frame_like, read_given
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
+from modejump.estimators.transform import FeatureMaker
 from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(Equations, BaseEstimator):
+class PosteriorEstimator(FeatureMaker, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -60,11 +60,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
     progress: Any
     sampler: Any
     always_in: Sequence[str | int] = ()
-    table_: Spec
     seed_: int
     merged_seeds_: tuple[int, ...]
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     offset_: str | None
     _options: Options
 
@@ -76,21 +73,28 @@ class PosteriorEstimator(Equations, BaseEstimator):
         Parameters
         ----------
         X : data frame or array of shape (n, columns), or source of chunks
-            Covariates. In selection among the columns of a frame, categorical ones are factors: blocks of treatment
-            contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Rows beyond memory
-            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+            Covariates. In selection among the columns of a frame, those of categories or text are factors: blocks of
+            treatment contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Sparse
+            matrices become dense where memory holds them. Rows beyond memory come from a source such as
+            ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
         y : array of shape (n,), or str
-            Response; of a source, the name of its column.
+            Response, or the name of its column in X, which is no covariate then.
         sample_weight : array of shape (n,), or str, optional
-            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
-        offset : array of shape (n,), optional
-            Known part of the linear predictor, such as the logarithm of the exposure for counts; not for a Gaussian
-            response, where it can be subtracted from y.
+            Case weights, or the name of their column in X: a row of weight 2 counts as two rows.
+        offset : array of shape (n,), or str, optional
+            Known part of the linear predictor, such as the logarithm of the exposure for counts, or the name of its
+            column in X; not for a Gaussian response, where it can be subtracted from y.
         """
         return self._fit_here(*self._read(X, y, sample_weight, offset))
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
         """The rows and the options of a fit; the names of the columns are learnt."""
+        given = read_given(X, y, sample_weight, offset)
+        self._beside = given.named
+        return self._read_table(*given[:4])
+
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Table | Chunks, Options]:
+        """The same from covariates, and what goes with each row."""
         options = Options.read(self)
         groups, laws = options.groups, options.space is not None
         options.family.check_rows(None, offset)
@@ -160,6 +164,12 @@ class PosteriorEstimator(Equations, BaseEstimator):
             warn_user(text)
         return self
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "refuse") != "refuse"
+        return tags
+
     def _learn_names(self, names: Sequence[str]) -> None:
         """What scikit-learn asks of a fitted estimator."""
         self.feature_names_in_ = np.array(names, dtype=object)
@@ -177,21 +187,16 @@ class PosteriorEstimator(Equations, BaseEstimator):
 
     # --- prediction -----------------------------------------------------------------------------------------------
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray | None]:
-        """Columns of new rows: those of the candidates, in the problem's order, and those of terms always in."""
-        raise NotImplementedError
-
     def _new_rows(self, X: Any, kind: str, offset: Any) -> NewRows:
+        if offset is None and self._beside.get("offset") in (open_frame(X).columns if is_frame(X) else ()):
+            offset = self._beside["offset"]
+        X, _, _, offset, _ = read_given(X, offset=offset)
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         self.problem_.family.check_rows(None, offset)
-        checked, frame = not isinstance(self.table_, FormulaSpec) and not is_genotypes(X), is_frame(X)
-        if checked and frame:
-            check_names(self, X, reset=False)
-        design = self.table_.apply(X)
-        if checked and not frame:
-            check_names(self, X, reset=False)
-        return new_rows(self.problem_, *self._columns(design, kind), offset=read_offset(offset, len(design)))
+        design = self._design(X)
+        columns = self._columns(design, self._fitted.predictor(kind).used)
+        return new_rows(self.problem_, *columns, offset=read_offset(offset, len(design)))
 
     def _frames(self, source: Any, offset: Any) -> Iterator[pd.DataFrame]:
         """Chunks of new rows."""
@@ -205,8 +210,8 @@ class PosteriorEstimator(Equations, BaseEstimator):
             return np.concatenate([self._mean(part, kind, None) for part in self._frames(X, offset)])
         return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
 
-    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any) -> pd.DataFrame:
-        """Columns ``mean``, ``lower`` and ``upper``."""
+    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any) -> Any:
+        """Columns ``mean``, ``lower`` and ``upper``, in a frame of the kind that X is."""
         try:
             level = float(interval)
         except (TypeError, ValueError):
@@ -218,8 +223,7 @@ class PosteriorEstimator(Equations, BaseEstimator):
             return pd.concat(parts, ignore_index=True)
         predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame({"mean": predictor.mean(new), "lower": lower, "upper": upper}, index=index)
+        return frame_like(X, {"mean": predictor.mean(new), "lower": lower, "upper": upper})
 
     # --- what the posterior says ----------------------------------------------------------------------------------
 
@@ -344,21 +348,33 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
     @documented()
     def predict(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
+        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None, return_std: bool = False
+    ) -> Any:
         """Predict new observations.
 
         {parameters}
 
         Returns
         -------
-        ndarray or DataFrame
-            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
-            ``lower`` and ``upper``.
+        ndarray, tuple of two of them, or data frame
+            The predictive mean, on the scale of the response; with ``return_std``, the mean and the standard deviation
+            of a new observation; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
         """
+        if return_std and interval is not None:
+            raise InputError("predict gives an interval or return_std, not both; call it twice.")
+        if return_std:
+            return self._mean_and_std(X, kind, offset)
         if interval is None:
             return self._mean(X, kind, offset)
         return self._mean_and_interval(X, interval, kind, offset)
+
+    def _mean_and_std(self, X: Any, kind: str, offset: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive mean and standard deviation."""
+        if is_source(X):
+            parts = [self._mean_and_std(part, kind, None) for part in self._frames(X, offset)]
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
+        return predictor.mean(new), predictor.std(new)
 
     @documented()
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -366,6 +382,7 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
         {parameters}
         """
+        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         mean = self._mean(X, "bma", offset)
         if is_source(X):
             source = open_source(X)
@@ -391,13 +408,22 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
 
     @documented()
-    def predict(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
+    def predict(self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None) -> Any:
         """Predict the more probable class of new rows.
 
         {parameters}
+
+        Returns
+        -------
+        ndarray of shape (rows,), or data frame
+            Labels; with ``interval``, a frame with columns ``class``, and ``mean``, ``lower`` and ``upper`` of the
+            probability of the second class.
         """
-        second = self._mean(X, kind, offset) > 0.5
-        return self.classes_[second.astype(np.int64)]
+        if interval is None:
+            return self.classes_[(self._mean(X, kind, offset) > 0.5).astype(np.int64)]
+        ends = self._mean_and_interval(X, interval, kind, offset)
+        table = {name: np.asarray(ends[name]) for name in ("mean", "lower", "upper")}
+        return frame_like(X, {"class": self.classes_[(table["mean"] > 0.5).astype(np.int64)], **table})
 
     @documented()
     def predict_proba(
@@ -409,7 +435,7 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
 
         Returns
         -------
-        ndarray of shape (rows, 2), or DataFrame
+        ndarray of shape (rows, 2), or data frame
             Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
             and ``upper`` for the second class.
         """
@@ -433,20 +459,13 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
 
         {parameters}
         """
+        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         return float(accuracy_score(y, self.predict(X, offset=offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def check_names(estimator: Any, X: Any, *, reset: bool) -> None:
-    """scikit-learn's check of the names and the number of columns."""
-    try:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-    except (TypeError, ValueError) as error:  # a TypeError where some names are text and some are not
-        raise InputError(str(error)) from None
 
 
 def _writable(value: Any) -> Any:
