@@ -33,6 +33,7 @@ from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
+from modejump.samplers.result import Result
 from modejump.samplers.sample import sample
 from modejump.samplers.warmup.noise import settle_noise
 
@@ -160,7 +161,8 @@ class PosteriorEstimator(FeatureMaker, BaseEstimator):
         # Among given terms, a model that was missed changes no frequency.
         missed = options.space is not None and self.verdict_.search == "uncertain"
         doubt = missed or self.verdict_.level in ("doubtful", "bad")
-        for text in (*[str(self.verdict_)][: int(doubt)], *posterior.result.notes):
+        said = [str(self.verdict_) + _longer(self.verdict_, posterior.result)][: int(doubt)]
+        for text in (*said, *posterior.result.notes):
             warn_user(text)
         return self
 
@@ -466,6 +468,14 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _longer(verdict: str, result: Result) -> str:
+    """How to run longer, where a verdict says so: half the error takes four times the steps."""
+    if result.batch_means is None or "run longer" not in verdict:
+        return ""
+    steps = 4 * result.steps // max(len(result.batch_means), 1)
+    return f" To run longer, ask for more steps of each chain, such as budget=Budget(steps={steps})."
 
 
 def _writable(value: Any) -> Any:
