@@ -115,7 +115,7 @@ def test_a_doubtful_run_warns_with_its_verdict():
             x, y
         )
     assert model.verdict_.level in ("doubtful", "bad")
-    more = " To run longer, ask for more steps of each chain, such as budget=Budget(steps=816)."
+    more = " To run longer, ask for more steps of each chain, such as budget=Budget(steps=804)."
     assert str(model.verdict_) + more in [str(w.message) for w in caught]
 
 
