@@ -162,7 +162,9 @@ class PosteriorEstimator(FeatureMaker, BaseEstimator):
         missed = options.space is not None and self.verdict_.search == "uncertain"
         doubt = missed or self.verdict_.level in ("doubtful", "bad")
         said = [str(self.verdict_) + _longer(self.verdict_, posterior.result)][: int(doubt)]
-        for text in (*said, *posterior.result.notes):
+        # Nobody asked for the precision that a default aims at, and the verdict is about it.
+        notes = [note for note in posterior.result.notes if options.budget or "wanted precision" not in note]
+        for text in (*said, *notes):
             warn_user(text)
         return self
 
@@ -422,7 +424,8 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
             probability of the second class.
         """
         if interval is None:
-            return self.classes_[(self._mean(X, kind, offset) > 0.5).astype(np.int64)]
+            second = self._mean(X, kind, offset) > 0.5
+            return self.classes_[second.astype(np.int64)]
         ends = self._mean_and_interval(X, interval, kind, offset)
         table = {name: np.asarray(ends[name]) for name in ("mean", "lower", "upper")}
         return frame_like(X, {"class": self.classes_[(table["mean"] > 0.5).astype(np.int64)], **table})

@@ -50,8 +50,8 @@ chains : int, optional
     Independent chains of the sampler; 4 by default.
 budget : Budget, optional
     How long to sample, by steps, seconds or wanted precision; not for enumeration. By default each chain makes 500 000
-    steps for a Gaussian response, and for others, whose models take time to fit, as many of them as the second decimal
-    of the probabilities needs (``Budget(mcse=0.01, cap=500_000)``).
+    steps for a Gaussian response, and for others, whose models take time to fit, as many as the second decimal of the
+    probabilities needs, up to 200 000 (``Budget(mcse=0.01, cap=200_000)``).
 always_in : sequence of str or int
     Terms that are in every model, by name (or column position), with a flat prior like the intercept's.
 groups : mapping of str to sequence of str or int, optional

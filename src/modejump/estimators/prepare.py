@@ -48,8 +48,8 @@ AUTO_FITS = 5e7
 AUTO_SCORED = 12
 SELECTION_CHAINS, SEARCH_CHAINS = 4, 16
 # How long chains sample by default where models are fitted to rows, which takes time: until the second decimal is
-# settled, as the verdict judges it, and no longer than models that cost nothing are sampled.
-FITTED_BUDGET = Budget(warmup=10_000, mcse=0.01, cap=500_000)
+# settled, as the verdict judges it, or for a few seconds on a table of some hundred rows.
+FITTED_BUDGET = Budget(warmup=10_000, mcse=0.01, cap=200_000)
 # Leading markers of logic regression, in whose subgroups others are looked at.
 LEADERS = 100
 
