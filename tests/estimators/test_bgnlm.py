@@ -15,6 +15,7 @@ from paper_rules import paper
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import modejump
@@ -174,6 +175,16 @@ def test_the_log_posterior_of_a_model_is_prior_plus_likelihood(kepler):
         if not any(aliases):
             value = kepler.log_marginal_likelihood(model["features"])
             assert np.isclose(value + prior, model["log_posterior"], atol=1e-5)
+
+
+def test_laws_are_columns_for_other_models(kepler, planets):
+    X, y = planets
+    made = kepler.transform(X[X.columns[::-1]])
+    assert kepler.get_feature_names_out().tolist() == [KEPLER]
+    # The prior of the coefficients is flat, so least squares on this column is the prediction.
+    np.testing.assert_allclose(
+        LinearRegression().fit(made, y).predict(made), kepler.predict(X, kind="median"), rtol=1e-6
+    )
 
 
 def test_features_the_search_did_not_meet_are_evaluated(kepler, planets):

@@ -12,8 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import modejump
-from modejump import BGLMClassifier, BGLMRegressor, InputError, ModejumpWarning
+from modejump import BGLMClassifier, BGLMRegressor, Budget, InputError, ModejumpWarning
 from modejump.core import memory
+from modejump.estimators import prepare
+from modejump.estimators.prepare import FITTED_BUDGET
+from modejump.posterior.verdict import COARSE
 
 ROWS = 80
 rng = np.random.default_rng(1)
@@ -192,6 +195,28 @@ def test_more_classes_go_to_one_against_the_rest():
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     assert several.classes_.tolist() == [0, 1, 2] and several.score(NUMBERS, labels) > 0.6
     assert all(part.inclusion_.index[0] in ("age", "dose") for part in several.estimators_)
+
+
+# --- how long a fit takes ----------------------------------------------------------------------------------------
+
+
+def test_fits_of_models_take_seconds_by_default_and_say_how_to_ask_for_more(monkeypatch):
+    draws = np.random.default_rng(4)
+    wide, y = draws.normal(size=(60, 22)), draws.normal(size=60)
+    for estimator, given, expected in (
+        (BGLMRegressor(), y, None),
+        (BGLMClassifier(), y > 0, FITTED_BUDGET),
+        (BGLMClassifier(budget=Budget(steps=70)), y > 0, Budget(steps=70)),
+    ):
+        assert prepare.prepare(*estimator._read(wide, given))[1].budget == expected
+    assert FITTED_BUDGET.deterministic and FITTED_BUDGET.mcse == COARSE
+    monkeypatch.setattr(prepare, "FITTED_BUDGET", Budget(warmup=200, mcse=1e-6, cap=300))
+    with pytest.warns(ModejumpWarning) as caught:
+        BGLMClassifier(random_state=1).fit(wide, y > 0)
+    # One warning, the verdict; the precision that nobody asked for is no matter of another.
+    assert len(caught) == 1 and "such as budget=Budget(steps=2000)." in str(caught[0].message)
+    with pytest.warns(ModejumpWarning, match="The wanted precision 1e-06 was not reached"):
+        BGLMClassifier(budget=Budget(warmup=200, mcse=1e-6, cap=300), random_state=1).fit(wide, y > 0)
 
 
 # --- missing values, sparse matrices ------------------------------------------------------------------------------

@@ -157,6 +157,14 @@ def test_an_array_gives_what_a_frame_gives(dtype: Any) -> None:
     np.testing.assert_allclose(model.predict(array[:7]), quick().fit(x, planted(x)).predict(x[:7]), rtol=1e-12)
 
 
+def test_features_are_columns_for_other_models(fitted: LogicRegressor, table: pd.DataFrame) -> None:
+    names, made = fitted.get_feature_names_out().tolist(), fitted.transform(table[table.columns[::-1]])
+    assert names[0] == "age" and set(names[1:]) == FOUND
+    truth = {"age": table["age"], "m0 & m3": table["m0"] & table["m3"], "!m4 & m6": (1 - table["m4"]) & table["m6"]}
+    for name, column in zip(names, made.T, strict=True):
+        np.testing.assert_array_equal(column, truth[name])
+
+
 def test_a_classifier_finds_what_makes_cases() -> None:
     x = markers(600)
     odds = -1.5 + 3.0 * (x["m0"] & x["m3"]) - 2.0 * (x["m4"] & (1 - x["m6"]))
