@@ -53,6 +53,16 @@ def test_response_and_weights_may_be_names_of_columns(kind, tmp_path):
     np.testing.assert_array_equal(modejump.load(by_name.save(tmp_path / "run")).predict(table), by_value.predict(X))
 
 
+@pytest.mark.parametrize("made", [lambda t: t, lambda t: t.astype({"answer": "category"}), pl.from_pandas])
+def test_labels_may_be_a_column(made):
+    table = made(NUMBERS.assign(answer=np.where(Y > 1.0, "more", "less"), cases=TABLE["cases"]))
+    by_name = BGLMClassifier().fit(table, "answer", "cases")
+    by_value = BGLMClassifier().fit(NUMBERS, Y > 1.0, TABLE["cases"])
+    assert by_name.classes_.tolist() == ["less", "more"]
+    np.testing.assert_array_equal(by_name.predict_proba(table), by_value.predict_proba(NUMBERS))
+    assert by_name.score(table, "answer", "cases") == by_value.score(NUMBERS, Y > 1.0, TABLE["cases"])
+
+
 def test_an_offset_told_by_name_is_found_in_new_rows(tmp_path):
     table = TABLE[["age", "dose", "events", "exposure"]]
     by_name = BGLMRegressor(family="poisson").fit(table, "events", offset="exposure")

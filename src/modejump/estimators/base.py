@@ -465,7 +465,8 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         {parameters}
         """
         X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
-        return float(accuracy_score(y, self.predict(X, offset=offset), sample_weight=sample_weight))
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(accuracy_score(np.asarray(y), self.predict(X, offset=offset), sample_weight=weights))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
