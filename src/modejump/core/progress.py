@@ -100,7 +100,7 @@ class _Lines:
 
     def __init__(self, write: Callable[[str], None], after: float = 0.0) -> None:
         self._write, self._last = write, time.monotonic()
-        self._from = self._last + after
+        self._from, self._unasked = self._last + after, after > 0.0
         self._first: tuple[float, float] | None = None
         self._lock = threading.Lock()
 
@@ -114,7 +114,7 @@ class _Lines:
                 return
             # What an earlier run had done says nothing about the speed of this one.
             began, before = self._first = self._first or (now, done)
-            if now - self._last < LINE_EVERY or now < self._from or done >= total:
+            if now - self._last < LINE_EVERY or now < self._from or (self._unasked and done >= total):
                 return
             self._last = now
             spent, made = now - began, done - before
