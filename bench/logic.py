@@ -28,7 +28,7 @@ def planted(markers: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray,
     x[:, leaves] = rng.random((rows, 8)) < 0.4
     a, b, c, d, e, f, g, h = x[:, leaves].T.astype(bool)
     y = 0.6 * (a & b) + 0.6 * (c & (d | e)) - 0.8 * (f & g & ~h) + rng.normal(size=rows)
-    names = [f"x{j + 1}" for j in leaves]
+    names = [f"x{j}" for j in leaves]
     texts = ["{0} & {1}", "{2} & ({3} | {4})", "{5} & {6} & !{7}"]
     return x, y, [text.format(*names) for text in texts]
 

@@ -186,7 +186,7 @@ def test_a_table_that_changed_after_the_fit_is_noticed(all_large):
     # What was kept of the models needs no rows, and new models do.
     np.testing.assert_allclose(model.predict_proba(x), before, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match="the table was changed after the fit"):
-        model.log_marginal_likelihood(["x1"])
+        model.log_marginal_likelihood(["x0"])
     late = fitted(x, y)
     x[0] = 0.0
     with pytest.raises(InputError, match="fit again"):

@@ -94,7 +94,7 @@ def test_a_factor_is_treatment_coded_whatever_its_levels(levels, codes):
 def test_arrays_have_positions_for_names():
     x = np.arange(12.0).reshape(4, 3)
     spec, design = learn_table(x)
-    assert spec.terms == {"x1": [0], "x2": [1], "x3": [2]}
+    assert spec.terms == {"x0": [0], "x1": [1], "x2": [2]}
     np.testing.assert_array_equal(design, x)
     np.testing.assert_array_equal(spec.apply(pd.DataFrame(x, columns=["p", "q", "r"])), x)
     with pytest.raises(InputError, match="X has 2 columns, but the fit had 3"):
@@ -126,7 +126,10 @@ def test_wrong_groups_are_refused(groups, sentence):
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (["u", "v"] * 6, "column 'new' holds text; make it a categorical to enter as a factor, or drop it"),
+        ([f"id{i}" for i in range(ROWS)], f"column 'new' holds {ROWS} different texts in {ROWS} rows"),
+        (["1", "2", "n/a", "4"] * 3, r"column 'new' looks like numbers but is 'n/a' in row 2 \(counting from 0\)"),
+        (["1,5", "2"] * 6, r"column 'new' holds numbers stored as text, such as '1,5' in row 0"),
+        (["u", None] * 6, r"column 'new' is missing \(NaN\) in row 1"),
         (pd.date_range("2020-01-01", periods=ROWS), "column 'new' holds dates or times"),
         ([1.0, np.nan] * 6, r"column 'new' is missing \(NaN\) in row 1"),
         ([1.0, 2.0, np.inf] * 4, r"column 'new' is infinite \(inf\) in row 2"),
@@ -419,10 +422,10 @@ def test_medians_stand_for_missing_values(convert) -> None:
 def test_missing_values_of_arrays() -> None:
     x = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0], [8.0, 9.0]])
     spec, design = learn_table(x, missing="median")
-    assert spec.design_names == ["x1", "x1[missing]", "x2"]
+    assert spec.design_names == ["x0", "x0[missing]", "x1"]
     assert design.tolist() == [[1, 0, 5], [3, 1, 6], [3, 0, 7], [8, 0, 9]]
     assert spec.apply(np.array([[np.nan, np.nan]])).tolist() == [[3.0, 1.0, 6.5]]
     with pytest.raises(InputError, match="infinite"):
         spec.apply(np.array([[np.inf, 1.0]]))
-    with pytest.raises(InputError, match="'x1' is NaN in row 1"):
+    with pytest.raises(InputError, match="'x0' is NaN in row 1"):
         learn_table(x)

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 
 from modejump import (
     BernoulliPrior,
     BGLMClassifier,
     BGLMRegressor,
-    BGNLMClassifier,
     Budget,
     InputError,
     ModejumpWarning,
@@ -49,8 +47,6 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "complex weights": (
         lambda: counts().fit(X, COUNTS, sample_weight=np.ones(ROWS) * 1j), "sample_weight holds values that are not",
     ),
-    "sparse columns": (lambda: counts().fit(sparse.csr_array(X), COUNTS), "Sparse data was passed for X"),
-    "sparse columns of a search": (lambda: BGNLMClassifier().fit(sparse.csr_array(X), LABELS), "Sparse data was"),
     "names of several types": (lambda: counts().fit(X.rename(columns={"a": 1}), COUNTS), "all input features have"),
     "an offset in the formula": (
         lambda: counts().fit_formula("y ~ a + offset(b)", X.assign(y=COUNTS)), "give its values as offset= instead",

@@ -213,7 +213,7 @@ def test_arrays_and_other_frames() -> None:
     y = 3.0 * X.V * X.S / (X.S + 2.0) + noise(0.05)
     fit = fit_law("V*S/(S + c)", X, y)
     array = X[["S", "V"]].to_numpy()
-    by_place = fit_law("x2*x1/(x1 + c)", array, y)
+    by_place = fit_law("x1*x0/(x0 + c)", array, y)
     by_polars = fit_law("V*S/(S + c)", pl.from_pandas(X), y)
     for other, rows in ((by_place, array), (by_polars, pl.from_pandas(X))):
         assert other.constants.value["c"] == pytest.approx(fit.constants.value["c"], rel=1e-9)

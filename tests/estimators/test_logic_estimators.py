@@ -24,6 +24,7 @@ from sklearn.utils.validation import validate_data
 import modejump
 from modejump import Budget, ComplexityPrior, LogicClassifier, LogicPrior, LogicRegressor, LogicSpace, ModejumpWarning
 from modejump.data.response import read_weights
+from modejump.estimators.given import dense
 from modejump.plots import plot_genome
 from modejump.runtime import checkpoints
 
@@ -73,6 +74,7 @@ class Binarised:
     """Columns become 1 above their medians at fit, so that scikit-learn's checks can give any numbers."""
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+        X = dense(X)
         values = validate_data(self, X, ensure_min_samples=2, dtype=np.float64)
         # Repeated rows and rows of weight zero must not change them.
         weights = read_weights(sample_weight, len(values))
@@ -86,11 +88,11 @@ class Binarised:
         names = getattr(self, "feature_names_in_", None)
         return pd.DataFrame(values > self.medians_, columns=names if names is not None else None)
 
-    def _new_rows(self, X: Any, kind: str, offset: Any) -> Any:
-        values = validate_data(self, X, reset=False, dtype=np.float64)
+    def _design(self, X: Any) -> Any:
+        values = validate_data(self, dense(X), reset=False, dtype=np.float64)
         names = getattr(self, "feature_names_in_", None)
         made = self._binary(values) if names is not None else (values > self.medians_)
-        return super()._new_rows(made, kind, offset)  # type: ignore[misc]
+        return super()._design(made)  # type: ignore[misc]
 
 
 class BinarisedRegressor(Binarised, LogicRegressor):
@@ -151,8 +153,16 @@ def test_an_array_gives_what_a_frame_gives(dtype: Any) -> None:
     x = markers()
     array = np.asfortranarray(x.to_numpy().astype(dtype))
     model = quick().fit(array, planted(x).to_numpy())
-    assert set(model.median_model()) == {"x1 & x4", "!x5 & x7"}
+    assert set(model.median_model()) == {"x0 & x3", "!x4 & x6"}
     np.testing.assert_allclose(model.predict(array[:7]), quick().fit(x, planted(x)).predict(x[:7]), rtol=1e-12)
+
+
+def test_features_are_columns_for_other_models(fitted: LogicRegressor, table: pd.DataFrame) -> None:
+    names, made = fitted.get_feature_names_out().tolist(), fitted.transform(table[table.columns[::-1]])
+    assert names[0] == "age" and set(names[1:]) == FOUND
+    truth = {"age": table["age"], "m0 & m3": table["m0"] & table["m3"], "!m4 & m6": (1 - table["m4"]) & table["m6"]}
+    for name, column in zip(names, made.T, strict=True):
+        np.testing.assert_array_equal(column, truth[name])
 
 
 def test_a_classifier_finds_what_makes_cases() -> None:
@@ -342,7 +352,7 @@ def test_missing_genotypes_are_refused_or_replaced_at_fit_and_at_prediction() ->
     g = genotypes().astype(float)
     y = response_of(g)
     g[3, 2] = g[5, 7] = np.nan
-    with pytest.raises(modejump.InputError, match="^2 of 2400 genotypes are missing, the first in column 'x3', row 3"):
+    with pytest.raises(modejump.InputError, match="^2 of 2400 genotypes are missing, the first in column 'x2', row 3"):
         quick(coding="genotype").fit(g, y)
     model = quick(coding="genotype", missing="mode").fit(g, y)
     usual = genotypes()
@@ -350,7 +360,7 @@ def test_missing_genotypes_are_refused_or_replaced_at_fit_and_at_prediction() ->
     same = quick(coding="genotype").fit(usual, y)
     pd.testing.assert_frame_equal(model.inclusion_, same.inclusion_)
     np.testing.assert_array_equal(model.predict(g), same.predict(usual))
-    with pytest.raises(modejump.InputError, match="column 'x3' is nan in row 3 .* not a genotype 0, 1 or 2"):
+    with pytest.raises(modejump.InputError, match="column 'x2' is nan in row 3 .* not a genotype 0, 1 or 2"):
         same.predict(g)
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from bed_reader import to_bed
-from scipy.sparse import csr_matrix
 
 import modejump
 from modejump import (
@@ -80,11 +79,10 @@ def test_tables_that_cannot_be_used_are_refused(case: str) -> None:
 
 
 ARRAYS: dict[str, tuple[Any, str]] = {
-    "sparse": (csr_matrix(X[list("abcde")].to_numpy()), "^X is a sparse matrix"),
     "one dimension": (X["a"].to_numpy(), r"^X has 1 dimension\(s\), but a table has 2"),
     "objects": (X[list("abcde")].to_numpy(object), "^X does not hold numbers"),
     "complex": (X[list("abcde")].to_numpy(complex), "^X does not hold numbers"),
-    "not binary": (X[list("abcde")].to_numpy() * 3, "^column 'x1' is 3 in row"),
+    "not binary": (X[list("abcde")].to_numpy() * 3, "^column 'x0' is 3 in row"),
 }
 
 
@@ -158,7 +156,6 @@ def test_new_data_must_be_like_those_of_the_fit() -> None:
         (changed(column="age", value=np.nan), "^column 'age' is NaN in row 7"),
         (X.assign(a="x"), "^column 'a' does not hold numbers"),
         (X.to_numpy()[:, :5], "^X has 5 columns, but the fit had 6; give as many"),
-        (csr_matrix(X.to_numpy()), "^X is a sparse matrix"),
     ):
         with pytest.raises(InputError, match=words) as caught:
             model.predict(new)

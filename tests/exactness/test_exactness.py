@@ -145,7 +145,7 @@ MIXTURE_PROBLEMS: dict[str, Callable[[], Problem]] = {
     "factors, truncated": lambda: twin.with_factors(107, coef_prior="aic", model_prior=UniformPrior(max_size=3)),
     "dependent columns": lambda: twin.with_duplicate(108),
     "weights": lambda: strong(weights=np.random.default_rng(109).choice([0.0, 0.5, 1.0, 3.0], size=30)),
-    "always in": lambda: strong(always_in=("x2",)),
+    "always in": lambda: strong(always_in=("x1",)),
     "no intercept": lambda: strong(intercept=False),
     "few rows": lambda: twin.one_column_each(110, 6, rows=6, signal=0.4),
     "K = 1": lambda: twin.one_column_each(111, 1, signal=0.1),

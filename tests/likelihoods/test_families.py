@@ -340,7 +340,7 @@ def test_the_logarithm_of_an_exposure_is_an_offset():
     exposure = rng.integers(1, 9, 200).astype(float)
     y = rng.poisson(exposure * np.exp(0.3 + 0.5 * x[:, 1]))
     model = BGLMRegressor(family="poisson").fit(x, y, offset=np.log(exposure))
-    assert model.best_model() == ("x2",) and model.offset_ == "offset"
+    assert model.best_model() == ("x1",) and model.offset_ == "offset"
     one, two = (model.predict(x, offset=np.log(c * exposure)) for c in (1.0, 2.0))
     np.testing.assert_allclose(two, 2.0 * one, rtol=1e-9)
     assert model.score(x, y, offset=np.log(exposure)) > 0.5
@@ -384,7 +384,16 @@ def test_a_law_of_counts_is_found_and_predicts(tmp_path):
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-12)
 
 
-@parametrize_with_checks([BGLMRegressor(family="gamma", chains=2, budget=Budget(warmup=1000, steps=5000))])
+def zeros_for_amounts(estimator):
+    """scikit-learn's checks of transformers hand in responses of 0, whatever the tags of the target say."""
+    names = ("data_not_an_array", "general", "preserve_dtypes")
+    return {f"check_transformer_{name}": "its responses are 0, and amounts are positive" for name in names}
+
+
+@parametrize_with_checks(
+    [BGLMRegressor(family="gamma", chains=2, budget=Budget(warmup=1000, steps=5000))],
+    expected_failed_checks=zeros_for_amounts,
+)
 def test_scikit_learns_contract(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModejumpWarning)
@@ -400,7 +409,7 @@ TINY = {
 }
 
 
-@parametrize_with_checks([BGNLMRegressor(family="gamma", **TINY)])
+@parametrize_with_checks([BGNLMRegressor(family="gamma", **TINY)], expected_failed_checks=zeros_for_amounts)
 def test_scikit_learns_contract_of_searches(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModejumpWarning)

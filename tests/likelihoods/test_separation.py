@@ -154,7 +154,7 @@ def test_a_separating_column_is_found_and_noise_is_not():
         warnings.simplefilter("error")
         model = BGLMClassifier().fit(x, x[:, 0] > 0)
     probability = model.inclusion_["probability"]
-    assert probability["x1"] > 0.99 and probability.drop("x1").max() < 0.3
+    assert probability["x0"] > 0.99 and probability.drop("x0").max() < 0.3
     assert (model.predict(x) == (x[:, 0] > 0)).all() and np.isfinite(model.coef_).all()
 
 
@@ -198,7 +198,7 @@ def test_the_mode_under_jeffreys_prior_stands_for_the_estimate(family, link):
 def test_prediction_from_separated_models_is_finite_and_right():
     x, y = data(120)
     model = BGLMClassifier(coef_prior="jeffreys", model_prior=BernoulliPrior(0.2)).fit(x, y)
-    assert model.inclusion_.loc["x1", "probability"] > 0.99
+    assert model.inclusion_.loc["x0", "probability"] > 0.99
     new = np.random.default_rng(9).normal(size=(400, 4))
     new[:, 1] = 0.0
     share = model.predict_proba(new)

@@ -178,7 +178,7 @@ WALKS: dict[str, Callable[[], Problem]] = {
     "weights": lambda: twin.one_column_each(
         9, 8, weights=np.random.default_rng(9).choice([0.0, 0.5, 1.0, 3.0], size=40)
     ),
-    "always in": lambda: twin.one_column_each(10, 8, always_in=("x2", "x5")),
+    "always in": lambda: twin.one_column_each(10, 8, always_in=("x1", "x4")),
     "no intercept": lambda: twin.one_column_each(11, 8, intercept=False),
     "duplicates": lambda: twin.with_duplicate(12),
     **{f"prior {name}": (lambda name=name: twin.one_column_each(13, 6, coef_prior=name)) for name in COEF_PRIORS},

@@ -141,13 +141,13 @@ def test_probabilities_are_those_of_all_models() -> None:
         used |= set(row["covariates"])
     first = table.iloc[0]
     # The pair reaches the level, and neither of the two does alone.
-    assert set(first["covariates"]) == {"x1", "x2"}
+    assert set(first["covariates"]) == {"x0", "x1"}
     assert exact.renormalised[:2].max() < 0.95 < first["probability"]
     # Nobody gets it from the marginals.
     alone = 1.0 - np.prod(1.0 - exact.renormalised[:2])
     assert abs(first["probability"] - alone) > 0.05
-    assert ("x6",) in table["covariates"].tolist()
-    assert all(len(covariates) == 1 for covariates in table["covariates"] if not {"x1", "x3", "x4"} & set(covariates))
+    assert ("x5",) in table["covariates"].tolist()
+    assert all(len(covariates) == 1 for covariates in table["covariates"] if not {"x0", "x2", "x3"} & set(covariates))
 
 
 def test_chains_agree_with_enumeration() -> None:
@@ -168,7 +168,7 @@ def test_draws_count_where_there_are_any() -> None:
     draws[[exact.models.words[:, 0].tolist().index(code) for code in (1, 2, 16)]] = 5, 4, 1
     posterior = Posterior(problem, replace(exact, models=replace(exact.models, draws=draws)))
     table = posterior.credible_sets()
-    assert table["covariates"].tolist() == [("x1", "x2"), ("x5",)]
+    assert table["covariates"].tolist() == [("x0", "x1"), ("x4",)]
     np.testing.assert_allclose(table["probability"], [0.9, 0.1])
 
 
@@ -190,7 +190,7 @@ def test_correlations_that_a_saved_run_lacks_are_named() -> None:
     gram[5], gram[:, 5] = 0.0, 0.0
     gram[5, 5] = np.nan
     cut = replace(problem, data=problem.data._replace(gram=gram))
-    with pytest.raises(InputError, match=r"does not hold the correlation of '.*' and 'x6'|of 'x6' and '"):
+    with pytest.raises(InputError, match=r"does not hold the correlation of '.*' and 'x5'|of 'x5' and '"):
         Posterior(cut, brute_force(problem)).credible_sets()
 
 

@@ -178,7 +178,7 @@ def test_ties_keep_the_order_of_the_terms() -> None:
     x = np.random.default_rng(36).normal(size=(20, 1))
     problem = Problem.build(np.hstack([x, x]), x[:, 0] + np.random.default_rng(37).normal(size=20))
     posterior = Posterior(problem, brute_force(problem))
-    assert posterior.inclusion.index.tolist() == ["x1", "x2"]
+    assert posterior.inclusion.index.tolist() == ["x0", "x1"]
     assert posterior.inclusion["probability"].nunique() == 1
 
 
@@ -221,7 +221,7 @@ def test_log_marginal_likelihood_is_that_of_the_models_table(exact: Posterior) -
 def test_log_marginal_likelihood_of_a_rank_deficient_model() -> None:
     x = np.random.default_rng(38).normal(size=(20, 1))
     problem = Problem.build(np.hstack([x, 2 * x]), x[:, 0] + np.random.default_rng(39).normal(size=20))
-    assert Posterior(problem, brute_force(problem)).log_marginal_likelihood(["x1", "x2"]) == -np.inf
+    assert Posterior(problem, brute_force(problem)).log_marginal_likelihood(["x0", "x1"]) == -np.inf
 
 
 def test_a_run_without_a_single_batch_falls_back_on_renormalised(problem: Problem, exact: Posterior) -> None:
@@ -239,7 +239,7 @@ def reversible(sampled: Posterior) -> Posterior:
     result, problem = sampled.result, sampled.problem
     features = tuple(map(Feature.covariate, problem.names))
     language = Nonlinear(problem.names, [transforms["sin"]], Space())
-    laws = Laws(features, {features[0]: (Feature("x1*x1"),)}, {}, problem, language)
+    laws = Laws(features, {features[0]: (Feature("x0*x0"),)}, {}, problem, language)
     return Posterior(
         sampled.problem,
         replace(
@@ -264,14 +264,14 @@ def test_reversible_chains_are_counted(reversible: Posterior, sampled: Posterior
     assert np.allclose(models["probability"], result.models.visits / result.steps)
     assert not np.allclose(models["probability"], models["renormalised"], atol=1e-6)
     pd.testing.assert_frame_equal(reversible.inclusion[COLUMNS], sampled.inclusion)
-    assert reversible.inclusion.loc["x1", "aliases"] == ("x1*x1",)
+    assert reversible.inclusion.loc["x0", "aliases"] == ("x0*x0",)
     assert reversible.max_difference == sampled.max_difference > 0.0
     searched = Posterior(reversible.problem, replace(result, algorithm="gmjmcmc"))
     assert np.allclose(searched.models()["probability"], searched.models()["renormalised"])
 
 
 def page_of(posterior: Posterior) -> Summary:
-    return summarise(posterior, features=4, models=3, covariates=7, prior=ComplexityPrior(0.4), equation="y = x1")
+    return summarise(posterior, features=4, models=3, covariates=7, prior=ComplexityPrior(0.4), equation="y = x0")
 
 
 def test_the_page_of_reversible_chains(reversible: Posterior) -> None:
@@ -293,9 +293,9 @@ def test_the_page_of_reversible_chains(reversible: Posterior) -> None:
     assert max(len(line) for line in text.splitlines()) <= WIDTH
     head = next(line for line in text.splitlines() if line.startswith("feature"))
     assert head.split() == ["feature", "probability", "R-hat"]
-    shown = next(line for line in text.splitlines() if line.startswith("x1 "))
-    assert shown.split()[1:5] == [*page_line(page, "x1").value.split(), f"{table.loc['x1', 'r_hat']:.3f}"]
-    assert "also x1*x1" in text
+    shown = next(line for line in text.splitlines() if line.startswith("x0 "))
+    assert shown.split()[1:5] == [*page_line(page, "x0").value.split(), f"{table.loc['x0', 'r_hat']:.3f}"]
+    assert "also x0*x0" in text
 
 
 def page_line(page: Summary, name: str) -> FeatureLine:
@@ -328,7 +328,7 @@ def test_r_hat_in_words() -> None:
 
 def test_long_laws_leave_room_for_r_hat(reversible: Posterior) -> None:
     page = page_of(reversible)
-    wide = tuple(replace(line, name=line.name + "*sin(x2)" * 12, probability=1.0) for line in page.features)
+    wide = tuple(replace(line, name=line.name + "*sin(x1)" * 12, probability=1.0) for line in page.features)
     lines = replace(page, features=wide).text().splitlines()
     assert max(len(line) for line in lines) <= WIDTH
     assert any("…" in line for line in lines)

@@ -348,7 +348,7 @@ def test_a_large_shape_makes_student_t() -> None:
     rng = np.random.default_rng(524)
     x = rng.normal(size=(12, 2))
     y = np.exp(0.4 * x[:, 0] + 1e-4 * rng.normal(size=12))
-    problem = Problem.build(x, y, always_in=["x1", "x2"], family="gamma")
+    problem = Problem.build(x, y, always_in=["x0", "x1"], family="gamma")
     predictor = Posterior(problem, enumerate_models(problem)).predictor()
     new = rng.normal(size=(5, 2))
     lower, upper = predictor.interval(new_rows(problem, np.zeros((5, 0)), new), 0.9)
@@ -566,10 +566,10 @@ def test_a_saved_run_evaluates_the_models_it_keeps_only(tmp_path: Path) -> None:
     problem = Problem.build(x, y, family="poisson")
     save_run(Posterior(problem, enumerate_models(problem)), tmp_path)
     loaded, _ = load_run(tmp_path)
-    assert np.isfinite(loaded.log_marginal_likelihood(["x1"]))
+    assert np.isfinite(loaded.log_marginal_likelihood(["x0"]))
     assert loaded.log_marginal_likelihood([]) == pytest.approx(0.0, abs=1e-11)
-    with pytest.raises(InputError, match=r"holds no rows, which the model \{x2\} needs"):
-        loaded.log_marginal_likelihood(["x2"])
+    with pytest.raises(InputError, match=r"holds no rows, which the model \{x1\} needs"):
+        loaded.log_marginal_likelihood(["x1"])
 
 
 def test_models_that_separate_and_models_that_depend() -> None:
@@ -583,10 +583,10 @@ def test_models_that_separate_and_models_that_depend() -> None:
     posterior = Posterior(problem, enumerate_models(problem))
     new = new_rows(problem, x)
     # The last column separates the classes, which no other does.
-    value = posterior.log_marginal_likelihood(["x4"])
-    assert np.isfinite(value) and value > posterior.log_marginal_likelihood(["x2"]) + 10.0
-    assert posterior.inclusion["probability"]["x4"] > 0.99
-    assert posterior.log_marginal_likelihood(["x1", "x3"]) == -np.inf
+    value = posterior.log_marginal_likelihood(["x3"])
+    assert np.isfinite(value) and value > posterior.log_marginal_likelihood(["x1"]) + 10.0
+    assert posterior.inclusion["probability"]["x3"] > 0.99
+    assert posterior.log_marginal_likelihood(["x0", "x2"]) == -np.inf
     sure = replace(posterior.result, renormalised=np.array([0.1, 0.1, 0.1, 0.9]))
     for predictor in (posterior.predictor(), Posterior(problem, sure).predictor("median")):
         mean = predictor.mean(new)
@@ -604,7 +604,7 @@ def test_without_intercept_and_base() -> None:
     # The model of nothing is certain of its mean of one.
     everything = all_models(problem)
     new = new_rows(problem, x[:4])
-    assert coefficients(everything).index.tolist() == ["x1", "x2", "x3"]
+    assert coefficients(everything).index.tolist() == ["x0", "x1", "x2"]
     empty = replace(everything, kept={"bma": single_model(problem, [])})
     assert np.allclose(empty.predictor().mean(new), 1.0)
     assert np.allclose(empty.predictor().std(new), 1.0)
@@ -619,9 +619,9 @@ def test_no_term_to_choose() -> None:
     rng = np.random.default_rng(514)
     y = rng.gamma(3.0, 1.0, size=50)
     x = rng.normal(size=(50, 1))
-    problem = Problem.build(x, y, always_in=["x1"], family="gamma")
+    problem = Problem.build(x, y, always_in=["x0"], family="gamma")
     posterior = Posterior(problem, enumerate_models(problem))
-    assert coefficients(posterior).index.tolist() == ["(intercept)", "x1"]
+    assert coefficients(posterior).index.tolist() == ["(intercept)", "x0"]
     lower, upper = posterior.predictor().interval(new_rows(problem, np.zeros((50, 0)), x))
     assert ((lower > 0.0) & (lower < upper)).all()
 
@@ -840,7 +840,7 @@ def gaps_of_few_rows(runs: int, seed: int) -> np.ndarray:
     for i in range(runs):
         x = rng.normal(size=(rows + new, 2))
         y = respond("gamma", "log", 1.0 + x @ [0.5, 0.0], rng)
-        problem = Problem.build(x[:rows], y[:rows], always_in=["x1", "x2"], family="gamma")
+        problem = Problem.build(x[:rows], y[:rows], always_in=["x0", "x1"], family="gamma")
         predictor = Posterior(problem, enumerate_models(problem)).predictor()
         assert isinstance(predictor, GlmPredictor)
         arranged = new_rows(problem, np.zeros((new, 0)), x[rows:])

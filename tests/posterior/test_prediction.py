@@ -206,14 +206,14 @@ def test_without_intercept_and_base() -> None:
     lower, upper = posterior.predictor().interval(new)
     mean = posterior.predictor().mean(new)
     assert ((lower < mean) & (mean < upper)).all()
-    assert coefficients(posterior).index.tolist() == ["x1", "x2", "x3"]
+    assert coefficients(posterior).index.tolist() == ["x0", "x1", "x2"]
 
 
 def test_no_term_to_choose() -> None:
     rng = np.random.default_rng(59)
     x = rng.normal(size=(20, 1))
     y = 1.0 + 2.0 * x[:, 0] + rng.normal(size=20)
-    problem = Problem.build(x, y, always_in=["x1"])
+    problem = Problem.build(x, y, always_in=["x0"])
     posterior = Posterior(problem, brute_force(problem))
     assert posterior.inclusion.empty
     assert posterior.best_model() == posterior.median_model() == ()
@@ -226,7 +226,7 @@ def test_no_term_to_choose() -> None:
     lower, upper = posterior.predictor().interval(new)
     assert np.allclose(lower, row @ beta - half)
     assert np.allclose(upper, row @ beta + half)
-    assert coefficients(posterior).index.tolist() == ["(intercept)", "x1"]
+    assert coefficients(posterior).index.tolist() == ["(intercept)", "x0"]
 
 
 def test_more_terms_than_bits_in_a_word() -> None:
@@ -280,7 +280,7 @@ def test_dependent_columns_never_predict_together() -> None:
         assert not {0, 2} <= set(members_of(words))
     sure = replace(posterior.result, renormalised=np.array([0.5, 0.1, 0.5]))
     both = Posterior(problem, sure)
-    assert both.median_model() == ("x1", "x3")
+    assert both.median_model() == ("x0", "x2")
     with pytest.raises(InputError, match="the median model has linearly dependent columns"):
         both.predictor("median")
 

@@ -217,7 +217,7 @@ def test_errors_of_the_work_come_back_in_one_sentence(request: pytest.FixtureReq
 
 def score_by_name(models: list[tuple[str, ...]]) -> list[float]:
     """A likelihood by the names of the terms."""
-    return [3.0 * ("x3" in model) - abs(len(model) - 2.0) for model in models]
+    return [3.0 * ("x2" in model) - abs(len(model) - 2.0) for model in models]
 
 
 def squared(y: np.ndarray, X: np.ndarray, weights: np.ndarray, params: np.ndarray) -> float:

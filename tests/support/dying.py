@@ -55,4 +55,4 @@ class DeadlyScore(Deadly):
     def __call__(self, models: list[tuple[str, ...]]) -> list[float]:
         """Scores of models."""
         self.count()
-        return [3.0 * ("x3" in model) - abs(len(model) - 2.0) for model in models]
+        return [3.0 * ("x2" in model) - abs(len(model) - 2.0) for model in models]

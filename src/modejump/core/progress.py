@@ -22,8 +22,9 @@ Report = Callable[[float, float, str], None]
 
 # Work shorter than this shows no bar.
 PATIENCE = 2.0
-# Seconds between two lines where there is no terminal.
+# Seconds between two lines where there is no terminal, and before the first one where nobody asked for any.
 LINE_EVERY = 10.0
+FIRST_LINE = 10.0
 
 
 class Log:
@@ -54,9 +55,9 @@ def reporter(progress: Any, stream: TextIO | None = None, log: Log | None = None
     Parameters
     ----------
     progress : bool, "auto" or callable
-        "auto" draws a bar on a terminal once the work has taken two seconds, and is silent elsewhere; True
-        draws it at once and writes a line every ten seconds where there is no terminal; a callable is called
-        as it is.
+        "auto" draws a bar on a terminal once the work has taken two seconds; True draws it at once. Where there is
+        no terminal, both write a line every ten seconds of work, True the first one at once. A callable is called as
+        it is.
     stream : text stream, optional
         Where to write; standard error by default.
     log : Log, optional
@@ -72,8 +73,9 @@ def reporter(progress: Any, stream: TextIO | None = None, log: Log | None = None
     elif progress and bool(getattr(out, "isatty", lambda: False)()):
         bar = _Bar(out, 0.0 if progress is True else PATIENCE)
         reports.append(bar)
-    elif progress is True:
-        reports.append(_Lines(lambda text: print(f"modejump: {text}", file=out, flush=True)))
+    elif progress:
+        after = 0.0 if progress is True else FIRST_LINE
+        reports.append(_Lines(lambda text: print(f"modejump: {text}", file=out, flush=True), after))
     try:
         yield _together(reports)
     finally:
@@ -94,11 +96,11 @@ def _together(reports: list[Report]) -> Report | None:
 
 
 class _Lines:
-    """A line every ten seconds, for logs."""
+    """A line every ten seconds, for logs; with ``after``, only where the work has taken so many seconds."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._last = time.monotonic()
+    def __init__(self, write: Callable[[str], None], after: float = 0.0) -> None:
+        self._write, self._last = write, time.monotonic()
+        self._from, self._unasked = self._last + after, after > 0.0
         self._first: tuple[float, float] | None = None
         self._lock = threading.Lock()
 
@@ -107,11 +109,12 @@ class _Lines:
             now = time.monotonic()
             if done == 0.0 and self._first is None:
                 # Something that takes its time before any work is done.
-                self._write(note)
+                if now >= self._from:
+                    self._write(note)
                 return
             # What an earlier run had done says nothing about the speed of this one.
             began, before = self._first = self._first or (now, done)
-            if now - self._last < LINE_EVERY:
+            if now - self._last < LINE_EVERY or now < self._from or (self._unasked and done >= total):
                 return
             self._last = now
             spent, made = now - began, done - before

@@ -17,6 +17,7 @@ from modejump.core.bits import and_count, pack_block
 from modejump.core.compilation import entry, kernel
 from modejump.core.errors import InputError
 from modejump.data.coding import is_frame, open_frame
+from modejump.data.names import NumberedNames
 
 # Bytes of the columns that are read at a time.
 _CHUNK_BYTES = 8 * 2**20
@@ -60,7 +61,7 @@ class BitColumns:
         table : data frame or array of shape (n, m)
             The table, which is read some columns at a time.
         names : sequence of str, optional
-            Names of the columns, for messages; by default those of the frame, or x1, x2, and so on.
+            Names of the columns, for messages; by default those of the frame, or x0, x1, and so on.
         advice : str
             What a message tells to do about a column with another number.
         """
@@ -230,7 +231,7 @@ def open_columns(table: Any) -> ColumnBlocks:
     Parameters
     ----------
     table : data frame, array of shape (rows, columns), or object with ``names``, ``rows`` and ``genotypes``
-        The table, or one that is open already. Columns of an array are called x1, x2, and so on.
+        The table, or one that is open already. Columns of an array are called x0, x1, and so on.
     """
     if isinstance(table, ColumnBlocks):
         return table
@@ -251,7 +252,7 @@ def open_columns(table: Any) -> ColumnBlocks:
         raise InputError(f"X has {array.ndim} dimension(s), but a table has 2: rows and columns.")
     if array.dtype.kind not in "biuf":
         raise InputError("X does not hold numbers; convert it to numbers first.")
-    return ColumnBlocks([f"x{j + 1}" for j in range(array.shape[1])], len(array), lambda a, b: array[:, a:b])
+    return ColumnBlocks(list(NumberedNames(array.shape[1])), len(array), lambda a, b: array[:, a:b])
 
 
 def _numbers(series: nw.Series[Any], name: str) -> np.ndarray:

@@ -3,7 +3,7 @@
 A numeric or boolean column is one column and one term. A categorical column is a factor: treatment contrasts
 with its first level as reference, one term of several columns that enter and leave together. Where features are made
 of the columns, it is one indicator for each level instead, named ``sex[male]``: a feature may need any of them. Text is
-refused, because whether it is a factor or a label is the user's knowledge, not ours.
+a factor as well, unless it looks like numbers or like an identifier.
 
 Missing values are refused, or on demand replaced: numbers by the median of their column at fit, with an indicator
 ``age[missing]`` where the data of the fit had any; a missing level is none of the levels.
@@ -20,12 +20,15 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from modejump.core.errors import InputError
+from modejump.data.names import NumberedNames, read_groups
 from modejump.data.rows import frame_in_place
 
 # What a level of a stored factor may be; anything else has no faithful JSON form.
 _PLAIN = (str, int, float, bool)
 # What can be done about missing values.
 MISSING = ("refuse", "median")
+# Text of more levels than the first of these is no factor where it tells most rows apart, nor beyond the second.
+_FEW_LEVELS, _MOST_LEVELS = 10, 200
 
 
 def is_frame(table: Any) -> bool:
@@ -331,8 +334,7 @@ def learn_table(
     if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
         raise InputError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
     design = _numeric_array(table, None, estimator, missing=not refused)
-    names = [f"x{j + 1}" for j in range(design.shape[1])]
-    spec = TableSpec.of_numbers(names, groups, named=False)
+    spec = TableSpec.of_numbers(NumberedNames(design.shape[1]), groups, named=False)
     if refused:
         return spec, design
     columns = tuple(_with_fill(column, design[:, j]) for j, column in enumerate(spec.columns))
@@ -364,7 +366,7 @@ def names_in(table: Any) -> dict[str, str]:
     owners: dict[str, str] = {}
     for name in frame.columns:
         series = frame.get_column(name)
-        factor = isinstance(series.dtype, nw.Categorical | nw.Enum)
+        factor = isinstance(series.dtype, nw.Categorical | nw.Enum) or _is_text(series)
         column = ColumnSpec(str(name), levels_of(series) if factor else None, indicators=factor)
         owners |= dict.fromkeys(column.design_names, str(name))
     return owners
@@ -372,22 +374,62 @@ def names_in(table: Any) -> dict[str, str]:
 
 def _column_spec(series: nw.Series[Any], name: str, indicators: bool, refused: bool) -> ColumnSpec:
     """Number or factor; anything else is refused in one sentence."""
-    dtype = series.dtype
-    text = isinstance(dtype, nw.Object) and any(isinstance(value, str) for value in series.to_list())
-    if isinstance(dtype, nw.Categorical | nw.Enum):
+    dtype, text = series.dtype, _is_text(series)
+    if isinstance(dtype, nw.Categorical | nw.Enum) or text:
         if refused:
             refuse_missing(series, name)
-        return ColumnSpec(name, levels_of(series), indicators, flagged=bool(_nulls(series).any()))
-    if dtype.is_numeric() or isinstance(dtype, nw.Boolean) or (isinstance(dtype, nw.Object) and not text):
+        levels = levels_of(series)
+        if text:
+            _refuse_numbers_and_labels(series, name, levels)
+        return ColumnSpec(name, levels, indicators, flagged=bool(_nulls(series).any()))
+    if dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Object):
         column = ColumnSpec(name)
         return column if refused else _with_fill(column, _numeric_column(series, name))
     if dtype.is_temporal():
         raise InputError(
             f"column {name!r} holds dates or times; turn it into numbers, such as days since a start, or drop it."
         )
-    if isinstance(dtype, nw.String | nw.Object):
-        raise InputError(f"column {name!r} holds text; make it a categorical to enter as a factor, or drop it.")
     raise InputError(f"column {name!r} holds neither numbers nor categories; convert it to numbers or drop it.")
+
+
+def _is_text(series: nw.Series[Any]) -> bool:
+    """Whether a column holds text, perhaps among numbers."""
+    if not isinstance(series.dtype, nw.Object):
+        return isinstance(series.dtype, nw.String)
+    values = series.drop_nulls().to_list()
+    return any(isinstance(value, str) for value in values) and all(isinstance(value, _PLAIN) for value in values)
+
+
+def _refuse_numbers_and_labels(series: nw.Series[Any], name: str, levels: Sequence[Any]) -> None:
+    """Raise InputError where text looks like numbers, with its first cell that is none, or like an identifier."""
+    enter = "or make it a categorical to enter as a factor"
+    numbers = {level for level in levels if _is_number(level)}
+    if 2 * len(numbers) > len(levels):
+        cells = list(enumerate(series.to_list()))
+        bad = next(((row, cell) for row, cell in cells if cell in levels and cell not in numbers), None)
+        if bad is None:
+            row, cell = next((row, cell) for row, cell in cells if cell in numbers)
+            raise InputError(
+                f"column {name!r} holds numbers stored as text, such as {cell!r} in row {row} (counting from 0); "
+                f"convert it to numbers, {enter}."
+            )
+        raise InputError(
+            f"column {name!r} looks like numbers but is {bad[1]!r} in row {bad[0]} (counting from 0); mend such cells "
+            f"and convert the column to numbers, {enter}."
+        )
+    if len(levels) > _MOST_LEVELS or _FEW_LEVELS < len(levels) > len(series) / 2:
+        raise InputError(
+            f"column {name!r} holds {len(levels)} different texts in {len(series)} rows, too many for a factor; "
+            f"drop it where it only names the rows, {enter}."
+        )
+
+
+def _is_number(cell: Any) -> bool:
+    """Whether a cell is a number or the text of one, with a point or a comma."""
+    try:
+        return bool(np.isfinite(float(cell.replace(",", ".") if isinstance(cell, str) else cell)))
+    except ValueError:
+        return False
 
 
 def levels_of(series: nw.Series[Any]) -> tuple[Any, ...]:
@@ -427,7 +469,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
     try:
         given = np.asarray(table) if isinstance(table, list | tuple | np.ndarray) else np.empty((0, 0))
         if given.dtype.kind in "US":
-            raise InputError("X holds text; give numbers, or a data frame with categorical columns for factors.")
+            raise InputError("X holds text; give numbers, or a data frame, whose columns of text enter as factors.")
         if given.ndim != 2:
             raise InputError(
                 f"X has {given.ndim} dimension(s), but a table has 2: Reshape your data with array.reshape(-1, 1) for "
@@ -440,7 +482,7 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
         if isinstance(error, TypeError) and not hasattr(table, "toarray"):  # of a sparse matrix alone it is a sentence
             raise
         raise InputError(_text_in(table) or " ".join(str(error).split())) from None
-    given_names = names or [f"x{j + 1}" for j in range(design.shape[1])]
+    given_names = names or NumberedNames(design.shape[1])
     refuse_not_finite(np.where(np.isnan(design), 0.0, design) if missing else design, given_names)
     return design
 
@@ -448,47 +490,10 @@ def _numeric_array(table: Any, names: Sequence[str] | None, estimator: Any = Non
 def _text_in(table: Any) -> str:
     """A sentence that names the first column of an object array with text in it; empty without one."""
     if (array := np.asarray(table, dtype=object)).ndim == 2:
-        for j in range(array.shape[1]):
-            if any(isinstance(value, str) for value in array[:, j]):
+        for name, column in zip(NumberedNames(array.shape[1]), array.T):
+            if any(isinstance(value, str) for value in column):
                 return (
-                    f"column 'x{j + 1}' holds text; give numbers, or a data frame where it is a categorical "
-                    "to enter as a factor."
+                    f"column {name!r} holds text; give numbers, or a data frame, whose columns of text enter as "
+                    "factors."
                 )
     return ""
-
-
-def read_groups(groups: Mapping[str, Sequence[str | int]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Groups of columns by name, each column in one of them at most."""
-    if groups is None:
-        return {}
-    if not isinstance(groups, Mapping):
-        raise InputError('groups must be a mapping of a name to columns, such as {"size": ["height", "weight"]}.')
-    taken: dict[str, str] = {}
-    read: dict[str, tuple[str, ...]] = {}
-    for group, members in groups.items():
-        if isinstance(members, str) or not len(members):
-            raise InputError(f"group {group!r} must be a list of at least one column.")
-        read[str(group)] = tuple(column_name(member, names, f"group {group!r}") for member in members)
-        for member in read[str(group)]:
-            if member in taken:
-                raise InputError(
-                    f"column {member!r} is listed twice in groups, in {taken[member]!r} and {group!r}; keep one."
-                )
-            taken[member] = str(group)
-    for group in read:
-        if group in names and taken.get(group) != group:
-            raise InputError(f"group {group!r} has the name of a column outside it; give the group another name.")
-    return read
-
-
-def column_name(column: str | int, names: Sequence[str], where: str) -> str:
-    """A column's name, from its name or its position."""
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if not 0 <= column < len(names):
-            raise InputError(f"{where} names column {column}, but X has {len(names)} columns (counting from 0).")
-        return names[int(column)]
-    if column not in names:
-        raise InputError(
-            f"{where} names column {column!r}, which X does not have; its columns are {', '.join(names[:8])}."
-        )
-    return str(column)

@@ -16,8 +16,9 @@ import numpy as np
 from modejump.core.errors import InputError, warn_user
 from modejump.core.progress import Report
 from modejump.data.bits import BitColumns, ColumnBlocks, is_genotypes, open_columns
-from modejump.data.coding import column_name, is_frame, refuse_not_finite
+from modejump.data.coding import is_frame, refuse_not_finite
 from modejump.data.genotypes import MISSING, SUFFIXES, TREATMENTS, learn_genotypes
+from modejump.data.names import column_name
 
 CODINGS = ("binary", "genotype")
 # Names that a message lists.

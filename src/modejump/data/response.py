@@ -82,7 +82,7 @@ def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarr
     if len(classes) > 2:
         raise InputError(
             f"Only binary classification is supported, and y has {len(classes)} classes: {shown}; choose two of them, "
-            "or one against the rest."
+            "or give the classifier to sklearn.multiclass.OneVsRestClassifier, which fits each class against the rest."
         )
     return classes, (values == classes[1]).astype(np.float64)
 

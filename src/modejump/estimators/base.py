@@ -13,28 +13,30 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, warn_user
-from modejump.data.bits import is_genotypes
-from modejump.data.coding import TableSpec, is_frame
+from modejump.data.coding import TableSpec, is_frame, open_frame
 from modejump.data.formulas import FormulaSpec
 from modejump.data.response import read_offset
 from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
-from modejump.data.tables import Spec, Table, read_table
+from modejump.data.tables import Table, read_table
 from modejump.estimators.docs import documented
+from modejump.estimators.given import check_names, frame_like, read_given
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.estimators.questions.questions import Questions
 from modejump.estimators.questions.typical import Covariate, describe_covariates
 from modejump.estimators.reports import Reports
+from modejump.estimators.transform import FeatureMaker
 from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.runtime.context import Context, open_context
 from modejump.samplers.budget import Budget
+from modejump.samplers.result import Result
 from modejump.samplers.sample import sample
 from modejump.samplers.warmup.noise import settle_noise
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 MODELS_SHOWN = 1000
 
 
-class PosteriorEstimator(Reports, Questions, BaseEstimator):
+class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
     """An estimator whose fit is a posterior over models.
 
     A subclass says how the rows of a table become the columns of its problem, and how its equation is written.
@@ -62,12 +64,9 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
     progress: Any
     sampler: Any
     always_in: Sequence[str | int] = ()
-    table_: Spec
     target_: str
     seed_: int
     merged_seeds_: tuple[int, ...]
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     offset_: str | None
     _options: Options
     # Typical value and range of each column, for effect curves; None where nobody looked.
@@ -81,21 +80,28 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
         Parameters
         ----------
         X : data frame or array of shape (n, columns), or source of chunks
-            Covariates. In selection among the columns of a frame, categorical ones are factors: blocks of treatment
-            contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Rows beyond memory
-            come from a source such as ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
+            Covariates. In selection among the columns of a frame, those of categories or text are factors: blocks of
+            treatment contrasts; in a search for laws, one indicator for each level, such as ``sex[male]``. Sparse
+            matrices become dense where memory holds them. Rows beyond memory come from a source such as
+            ``scan_parquet(path)``, or from a Dask frame: then X holds the response too.
         y : array of shape (n,), or str
-            Response; of a source, the name of its column.
+            Response, or the name of its column in X, which is no covariate then.
         sample_weight : array of shape (n,), or str, optional
-            Case weights: a row of weight 2 counts as two rows; of a source, the name of their column.
-        offset : array of shape (n,), optional
-            Known part of the linear predictor, such as the logarithm of the exposure for counts; not for a Gaussian
-            response, where it can be subtracted from y.
+            Case weights, or the name of their column in X: a row of weight 2 counts as two rows.
+        offset : array of shape (n,), or str, optional
+            Known part of the linear predictor, such as the logarithm of the exposure for counts, or the name of its
+            column in X; not for a Gaussian response, where it can be subtracted from y.
         """
         return self._fit_here(*self._read(X, y, sample_weight, offset))
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
         """The rows and the options of a fit; the names of the columns are learnt."""
+        given = read_given(X, y, sample_weight, offset)
+        self._beside = given.named
+        return self._read_table(*given[:4])
+
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Table | Chunks, Options]:
+        """The same from covariates, and what goes with each row."""
         options = Options.read(self)
         groups, laws = options.groups, options.space is not None
         options.family.check_rows(None, offset)
@@ -163,9 +169,18 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
         # Among given terms, a model that was missed changes no frequency.
         missed = options.space is not None and self.verdict_.search == "uncertain"
         doubt = missed or self.verdict_.level in ("doubtful", "bad")
-        for text in (*[str(self.verdict_)][: int(doubt)], *posterior.result.notes):
+        said = [str(self.verdict_) + _longer(self.verdict_, posterior.result)][: int(doubt)]
+        # Nobody asked for the precision that a default aims at, and the verdict is about it.
+        notes = [note for note in posterior.result.notes if options.budget or "wanted precision" not in note]
+        for text in (*said, *notes):
             warn_user(text)
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "refuse") != "refuse"
+        return tags
 
     def _learn_names(self, names: Sequence[str]) -> None:
         """What scikit-learn asks of a fitted estimator."""
@@ -184,21 +199,16 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
 
     # --- prediction -----------------------------------------------------------------------------------------------
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray | None]:
-        """Columns of new rows: those of the candidates, in the problem's order, and those of terms always in."""
-        raise NotImplementedError
-
     def _new_rows(self, X: Any, kind: str, offset: Any) -> NewRows:
+        if offset is None and self._beside.get("offset") in (open_frame(X).columns if is_frame(X) else ()):
+            offset = self._beside["offset"]
+        X, _, _, offset, _ = read_given(X, offset=offset)
         if offset is None and self.offset_ is not None:
             raise InputError("the model was fitted with an offset, so new rows need one too; give offset=.")
         self.problem_.family.check_rows(None, offset)
-        checked, frame = not isinstance(self.table_, FormulaSpec) and not is_genotypes(X), is_frame(X)
-        if checked and frame:
-            check_names(self, X, reset=False)
-        design = self.table_.apply(X)
-        if checked and not frame:
-            check_names(self, X, reset=False)
-        return new_rows(self.problem_, *self._columns(design, kind), offset=read_offset(offset, len(design)))
+        design = self._design(X)
+        columns = self._columns(design, self._fitted.predictor(kind).used)
+        return new_rows(self.problem_, *columns, offset=read_offset(offset, len(design)))
 
     def _frames(self, source: Any, offset: Any) -> Iterator[pd.DataFrame]:
         """Chunks of new rows."""
@@ -212,8 +222,8 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
             return np.concatenate([self._mean(part, kind, None) for part in self._frames(X, offset)])
         return self._fitted.predictor(kind).mean(self._new_rows(X, kind, offset))
 
-    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any) -> pd.DataFrame:
-        """Columns ``mean``, ``lower`` and ``upper``."""
+    def _mean_and_interval(self, X: Any, interval: Any, kind: str, offset: Any) -> Any:
+        """Columns ``mean``, ``lower`` and ``upper``, in a frame of the kind that X is."""
         try:
             level = float(interval)
         except (TypeError, ValueError):
@@ -225,8 +235,7 @@ class PosteriorEstimator(Reports, Questions, BaseEstimator):
             return pd.concat(parts, ignore_index=True)
         predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame({"mean": predictor.mean(new), "lower": lower, "upper": upper}, index=index)
+        return frame_like(X, {"mean": predictor.mean(new), "lower": lower, "upper": upper})
 
     # --- what the posterior says ----------------------------------------------------------------------------------
 
@@ -340,21 +349,33 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
     @documented()
     def predict(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
+        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None, return_std: bool = False
+    ) -> Any:
         """Predict new observations.
 
         {parameters}
 
         Returns
         -------
-        ndarray or DataFrame
-            The predictive mean, on the scale of the response; with ``interval``, a frame with columns ``mean``,
-            ``lower`` and ``upper``.
+        ndarray, tuple of two of them, or data frame
+            The predictive mean, on the scale of the response; with ``return_std``, the mean and the standard deviation
+            of a new observation; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
         """
+        if return_std and interval is not None:
+            raise InputError("predict gives an interval or return_std, not both; call it twice.")
+        if return_std:
+            return self._mean_and_std(X, kind, offset)
         if interval is None:
             return self._mean(X, kind, offset)
         return self._mean_and_interval(X, interval, kind, offset)
+
+    def _mean_and_std(self, X: Any, kind: str, offset: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive mean and standard deviation."""
+        if is_source(X):
+            parts = [self._mean_and_std(part, kind, None) for part in self._frames(X, offset)]
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
+        return predictor.mean(new), predictor.std(new)
 
     @documented()
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -362,6 +383,7 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
 
         {parameters}
         """
+        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         mean = self._mean(X, "bma", offset)
         if is_source(X):
             source = open_source(X)
@@ -387,13 +409,23 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
 
     @documented()
-    def predict(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
+    def predict(self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None) -> Any:
         """Predict the more probable class of new rows.
 
         {parameters}
+
+        Returns
+        -------
+        ndarray of shape (rows,), or data frame
+            Labels; with ``interval``, a frame with columns ``class``, and ``mean``, ``lower`` and ``upper`` of the
+            probability of the second class.
         """
-        second = self._mean(X, kind, offset) > 0.5
-        return self.classes_[second.astype(np.int64)]
+        if interval is None:
+            second = self._mean(X, kind, offset) > 0.5
+            return self.classes_[second.astype(np.int64)]
+        ends = self._mean_and_interval(X, interval, kind, offset)
+        table = {name: np.asarray(ends[name]) for name in ("mean", "lower", "upper")}
+        return frame_like(X, {"class": self.classes_[(table["mean"] > 0.5).astype(np.int64)], **table})
 
     @documented()
     def predict_proba(
@@ -405,7 +437,7 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
 
         Returns
         -------
-        ndarray of shape (rows, 2), or DataFrame
+        ndarray of shape (rows, 2), or data frame
             Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
             and ``upper`` for the second class.
         """
@@ -429,7 +461,9 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
 
         {parameters}
         """
-        return float(accuracy_score(y, self.predict(X, offset=offset), sample_weight=sample_weight))
+        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(accuracy_score(np.asarray(y), self.predict(X, offset=offset), sample_weight=weights))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -437,12 +471,12 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         return tags
 
 
-def check_names(estimator: Any, X: Any, *, reset: bool) -> None:
-    """scikit-learn's check of the names and the number of columns."""
-    try:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-    except (TypeError, ValueError) as error:  # a TypeError where some names are text and some are not
-        raise InputError(str(error)) from None
+def _longer(verdict: str, result: Result) -> str:
+    """How to run longer, where a verdict says so: half the error takes four times the steps."""
+    if result.batch_means is None or "run longer" not in verdict:
+        return ""
+    steps = 4 * result.steps // max(len(result.batch_means), 1)
+    return f" To run longer, ask for more steps of each chain, such as budget=Budget(steps={steps})."
 
 
 def _writable(value: Any) -> Any:

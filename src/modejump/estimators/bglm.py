@@ -11,13 +11,14 @@ import pandas as pd
 from scipy.special import gammaln
 
 from modejump.core.errors import InputError, warn_user
-from modejump.data.coding import refuse_not_finite
+from modejump.data.coding import TableSpec, refuse_not_finite
 from modejump.data.rows import in_place
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_formula, read_wide_table
 from modejump.data.wide_table import WideSpec, count_columns
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor, check_names
+from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
 from modejump.estimators.docs import documented
+from modejump.estimators.given import check_names, read_given
 from modejump.estimators.options import Options, name_some, read_always_in
 from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
 from modejump.features.symbols import escape_latex, import_sympy
@@ -48,11 +49,16 @@ algorithm : str
 chains : int, optional
     Independent chains of the sampler; 4 by default.
 budget : Budget, optional
-    How long to sample, by steps, seconds or wanted precision; not for enumeration.
+    How long to sample, by steps, seconds or wanted precision; not for enumeration. By default each chain makes 500 000
+    steps for a Gaussian response, and for others, whose models take time to fit, as many as the second decimal of the
+    probabilities needs, up to 200 000 (``Budget(mcse=0.01, cap=200_000)``).
 always_in : sequence of str or int
     Terms that are in every model, by name (or column position), with a flat prior like the intercept's.
 groups : mapping of str to sequence of str or int, optional
     Columns, by name or position, that enter and leave together as one term.
+missing : {"refuse", "median"}
+    What to do about missing values: refuse them, or replace each by the median of its column at fit. Columns with
+    missing values then have an indicator beside them, such as ``age[missing]``; both are one term.
 """
 
 
@@ -70,6 +76,7 @@ class Selection(PosteriorEstimator):
         budget: Budget | None = None,
         always_in: Sequence[str | int] = (),
         groups: Mapping[str, Sequence[str | int]] | None = None,
+        missing: str = "refuse",
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
@@ -83,6 +90,7 @@ class Selection(PosteriorEstimator):
         self.budget = budget
         self.always_in = always_in
         self.groups = groups
+        self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
@@ -100,10 +108,10 @@ class Selection(PosteriorEstimator):
             logarithms, ``poly``, splines (``bs``, ``cs``), and plain functions of NumPy such as ``np.sqrt``.
         data : data frame
             The table with its columns; ``predict`` takes frames with the same columns.
-        sample_weight : array of shape (n,), optional
-            Case weights.
-        offset : array of shape (n,), optional
-            Known part of the linear predictor; not for a Gaussian response.
+        sample_weight : array of shape (n,), or str, optional
+            Case weights, or the name of their column.
+        offset : array of shape (n,), or str, optional
+            Known part of the linear predictor, or the name of its column; not for a Gaussian response.
         python : bool
             Evaluate any Python in the formula. Only for formulas that you trust as you trust a program.
         """
@@ -118,6 +126,9 @@ class Selection(PosteriorEstimator):
             raise InputError("algorithm 'rgmjmcmc' does not go with a formula; call fit, or use algorithm='mjmcmc'.")
         if self.groups is not None:
             raise InputError("groups do not go with a formula, whose terms are the units; call fit without one.")
+        if options.missing != "refuse":
+            raise InputError("missing values are refused in a formula; leave missing out, or call fit without one.")
+        data, _, sample_weight, offset, self._beside = read_given(data, None, sample_weight, offset)
         options.family.check_rows(None, offset)
         table = read_formula(
             formula, data, sample_weight, offset, labels=options.family.response == "class", python=python
@@ -125,10 +136,15 @@ class Selection(PosteriorEstimator):
         self._learn_names(table.spec.variables)
         return self._checked(table, options)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Table | Chunks, Options]:
         if not self._is_wide(X):
-            return super()._read(X, y, sample_weight, offset)
+            return super()._read_table(X, y, sample_weight, offset)
         options = Options.read(self)
+        if options.missing != "refuse":
+            raise InputError(
+                "missing values are refused where columns are too many for one list; leave missing out, or use "
+                "algorithm='mjmcmc'."
+            )
         if self.groups is not None:
             raise InputError("groups need all terms in one list; use algorithm='mjmcmc', or leave groups out.")
         if is_source(X):
@@ -177,7 +193,18 @@ class Selection(PosteriorEstimator):
         candidates = [j for name in self.problem_.names for j in terms[name]]
         return candidates, [j for name in self.problem_.always_in for j in terms[name]]
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    def _column_names(self, given: Sequence[str] | None) -> tuple[list[str], list[str]]:
+        if isinstance(self.table_, WideSpec):
+            names: Any = self.table_.names if given is None else given
+        elif given is None or not isinstance(self.table_, TableSpec):
+            names = self.table_.design_names
+        else:
+            renamed = [dataclasses.replace(column, name=name) for column, name in zip(self.table_.columns, given)]
+            names = [name for column in renamed for name in column.design_names]
+        candidates, always = self._places()
+        return [names[j] for j in candidates], [names[j] for j in always]
+
+    def _columns(self, design: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         candidates, always = self._places()
         if not self._wide:
             return design[:, in_place(candidates)], design[:, always]
@@ -286,6 +313,7 @@ class BGLMRegressor(PosteriorRegressor, Selection):
         budget: Budget | None = None,
         always_in: Sequence[str | int] = (),
         groups: Mapping[str, Sequence[str | int]] | None = None,
+        missing: str = "refuse",
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = "auto",
@@ -293,8 +321,8 @@ class BGLMRegressor(PosteriorRegressor, Selection):
     ) -> None:
         super().__init__(
             link=link, coef_prior=coef_prior, model_prior=model_prior, algorithm=algorithm, chains=chains,
-            budget=budget, always_in=always_in, groups=groups, n_jobs=n_jobs, random_state=random_state,
-            progress=progress, sampler=sampler,
+            budget=budget, always_in=always_in, groups=groups, missing=missing, n_jobs=n_jobs,
+            random_state=random_state, progress=progress, sampler=sampler,
         )  # fmt: skip
         self.family = family
 
@@ -318,7 +346,7 @@ class BGLMClassifier(PosteriorClassifier, Selection):
     >>> y = np.where(x[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
     >>> model = BGLMClassifier().fit(x, y)
     >>> model.best_model(), model.classes_.tolist()
-    (('x2',), ['no', 'yes'])
+    (('x1',), ['no', 'yes'])
     """
 
 

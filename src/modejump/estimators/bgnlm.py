@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import Tags
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
@@ -101,13 +100,21 @@ class LawSearch(PosteriorEstimator):
         assert laws is not None
         return laws
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    def _column_names(self, given: Sequence[str] | None) -> tuple[list[str], list[str]]:
+        if given is not None and given != list(self.table_.variables):
+            raise InputError(
+                "features are named by the columns of the array of the fit (x0, x1, ...); fit on a data frame, or call "
+                "set_output(transform='pandas') on the pipeline."
+            )
+        return list(self.problem_.names), list(self.problem_.always_in)
+
+    def _columns(self, design: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(self.table_, TableSpec)
         names, laws = self.table_.design_names, self.laws_
         table = dict(zip(names, design.T, strict=True))
         # Laws that no averaged model has may be undefined on the new rows, and nobody asks for them.
         columns = np.zeros((len(design), len(laws.features)))
-        for j in self.posterior_.predictor(kind).used:
+        for j in used:
             feature = laws.features[j]
             columns[:, j] = laws.language.column(feature, table, laws.constants)
             bad = ~np.isfinite(columns[:, j])
@@ -131,11 +138,6 @@ class LawSearch(PosteriorEstimator):
             return [*map(import_sympy().Symbol, fixed), *symbols]
         features = [laws.language.latex(feature, laws.constants, digits) for feature in laws.features]
         return [*(rf"\mathrm{{{escape_latex(name)}}}" for name in fixed), *features]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "refuse"
-        return tags
 
     def law_table(self) -> pd.DataFrame:
         """The best law of each complexity, simplest first, with its error on rows left out.
@@ -204,7 +206,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
     >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
     >>> model.best_model()
-    ('x1*sin(x3)',)
+    ('x0*sin(x2)',)
     """
 
     def __init__(

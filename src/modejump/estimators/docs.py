@@ -30,21 +30,24 @@ n_jobs : int, optional
 random_state : int, Generator, RandomState or None
     Seed of the sampler.
 progress : bool, "auto" or callable
-    "auto" shows a bar on a terminal once the work has taken two seconds; True always reports; a callable is called with
-    (done, total, note).
+    "auto" shows a bar on a terminal once the work has taken two seconds, and elsewhere writes a line to standard error
+    every ten seconds; True reports at once, False never; a callable is called with (done, total, note).
 sampler : Sampler, "paper" or None
     Weights of moves and kernels: None for our default, "paper" for the algorithm as the paper states it.
 
 X : data frame or array of shape (rows, columns)
-    Covariates, as at fit.
-y : array of shape (rows,)
-    Response.
-sample_weight : array of shape (rows,), optional
-    Case weights.
-offset : array of shape (rows,), optional
-    Offset of the rows; needed where the fit had one.
+    Covariates, as at fit; columns of a frame may be in any order.
+y : array of shape (rows,), or str
+    Response, or the name of its column in X.
+sample_weight : array of shape (rows,), or str, optional
+    Case weights, or the name of their column in X.
+offset : array of shape (rows,), or str, optional
+    Offset of the rows, or the name of its column in X; needed where the fit had one, unless X has the column that the
+    fit was told by name.
 interval : float, optional
     Level of a central interval, such as 0.9: of new observations, or of the probability of a class.
+return_std : bool
+    Whether to return the standard deviation of a new observation as well.
 kind : str
     "bma" averages over the models; "best" and "median" use the best and the median probability model.
 numbers : bool

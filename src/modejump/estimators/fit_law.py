@@ -186,7 +186,7 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
     law : str
         For instance ``"V*S/(S + c)"``.
     X : data frame or array of shape (n, columns)
-        The columns, by name; those of an array are x1, x2, ...
+        The columns, by name; those of an array are x0, x1, ...
     y : array of shape (n,)
         The response.
     family : str or Family

@@ -15,9 +15,10 @@ from modejump.data.bits import BitColumns, is_genotypes
 from modejump.data.markers import MarkerSpec, learn_markers
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_rows
-from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor, check_names
+from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor
 from modejump.estimators.bgnlm import LawSearch
 from modejump.estimators.docs import documented
+from modejump.estimators.given import check_names
 from modejump.estimators.options import Options, prior_of_all
 from modejump.estimators.prepare import LEADERS
 from modejump.estimators.summary import count, plural
@@ -99,7 +100,7 @@ class LogicSearch(LawSearch):
         self.progress = progress
         self.sampler = sampler
 
-    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table, Options]:
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Table, Options]:
         """The rows and the options of a fit: of very many markers, those that look like the response."""
         options = Options.read(self)
         assert options.markers is not None
@@ -129,11 +130,11 @@ class LogicSearch(LawSearch):
         options = dataclasses.replace(options, always_in=spec.fixed)
         return (table if options.family.custom else table.merged()), options
 
-    def _columns(self, design: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    def _columns(self, design: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         names, laws = self.table_.names, self.laws_
         table = dict(zip(names, design.T, strict=False))
         columns = np.zeros((len(design), len(laws.features)))
-        for j in self.posterior_.predictor(kind).used:
+        for j in used:
             columns[:, j] = laws.language.column(laws.features[j], table, {})
         return columns, design[:, len(names) :]
 
@@ -198,7 +199,7 @@ class LogicRegressor(PosteriorRegressor, LogicSearch):
     >>> y = 1.0 + 2.0 * (x[:, 0] & x[:, 3]) - 1.5 * (x[:, 4] | (1 - x[:, 8])) + rng.normal(size=300)
     >>> model = LogicRegressor(chains=4, budget=Budget(steps=20_000), random_state=1).fit(x, y)
     >>> model.median_model()
-    ('!x5 & x9', 'x1 & x4')
+    ('!x4 & x8', 'x0 & x3')
     """
 
     def __init__(

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from modejump.core.errors import InputError
-from modejump.data.coding import MISSING, column_name
+from modejump.data.coding import MISSING
 from modejump.data.markers import MarkerSpec
+from modejump.data.names import column_name
 from modejump.features.logic.space import LogicSpace
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import Transform, transforms
@@ -122,7 +123,8 @@ class Options:
         if "space" not in given:
             algorithm = _read_algorithm(given["algorithm"], SELECTION)
             prior = resolve_model_prior(given["model_prior"])
-            return cls(model_prior=prior, algorithm=algorithm, groups=given["groups"], **common)
+            missing = _read_missing(given["missing"])
+            return cls(model_prior=prior, algorithm=algorithm, groups=given["groups"], missing=missing, **common)
         common["algorithm"] = _read_algorithm(given["algorithm"], SEARCH)
         if "coding" in given:
             return cls(
@@ -172,7 +174,7 @@ class Options:
         }
         shared |= {} if classes else {"family": self.family if self.family.custom else self.family.spec}
         if self.space is None:
-            return shared | {"always_in": self.always_in, "groups": self.groups}
+            return shared | {"always_in": self.always_in, "groups": self.groups, "missing": self.missing}
         if self.markers is not None:
             return shared | {"space": self.space, "always_in": self.always_in} | dataclasses.asdict(self.markers)
         shared |= {"always_in": self.always_in, "missing": self.missing}

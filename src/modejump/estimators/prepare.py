@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,9 @@ AUTO_FITS = 5e7
 # The same for models that a Python function scores: nobody knows how long it takes.
 AUTO_SCORED = 12
 SELECTION_CHAINS, SEARCH_CHAINS = 4, 16
+# How long chains sample by default where models are fitted to rows, which takes time: until the second decimal is
+# settled, as the verdict judges it, or for a few seconds on a table of some hundred rows.
+FITTED_BUDGET = Budget(warmup=10_000, mcse=0.01, cap=200_000)
 # Leading markers of logic regression, in whose subgroups others are looked at.
 LEADERS = 100
 
@@ -108,6 +112,8 @@ def _selection(table: Table | Chunks, options: Options) -> tuple[Problem, Plan]:
     rows = 0 if isinstance(table, Chunks) else rows_fitted(options.family, len(table.response))
     algorithm = choose_algorithm(options.algorithm, len(terms) - len(always_in), options.budget, rows)
     plan = _plan(options, algorithm, SELECTION_CHAINS)
+    if plan.budget is None and algorithm == "mjmcmc" and rows:
+        plan = dataclasses.replace(plan, budget=FITTED_BUDGET)
     priors = {"coef_prior": options.coef_prior, "model_prior": options.model_prior}
     if isinstance(table, Chunks):
         problem = problem_from_rows(table.rows, terms=terms, always_in=always_in, **priors)

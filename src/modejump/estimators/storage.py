@@ -58,6 +58,7 @@ def estimator_to_dict(estimator: Any, options: Options, table: Any) -> dict[str,
             "target": table.target,
             "offset": table.offset_name,
             "classes": None if classes is None else {"dtype": kind, "labels": classes.tolist()},
+            "beside": dict(estimator._beside),
             "n_features_in": int(estimator.n_features_in_),
             "feature_names_in": None if names is None else [str(name) for name in names],
         },
@@ -83,6 +84,7 @@ def estimator_from_dict(
     kind, options, table = ESTIMATORS[stored["class"]], Options.from_dict(stored["options"], family), stored["table"]
     estimator = kind(**options.params(classes=issubclass(kind, PosteriorClassifier)) | more)
     estimator.n_features_in_ = int(table["n_features_in"])
+    estimator._beside = {str(what): str(name) for what, name in table.get("beside", {}).items()}
     if table["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(table["feature_names_in"], dtype=object)
     about = {

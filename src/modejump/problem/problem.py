@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.data.names import NumberedNames
 from modejump.data.rows import LARGE_BYTES, as_if_writable
 from modejump.likelihoods import Family, resolve_family
 from modejump.likelihoods.columns import Conjugate, LikelihoodRows
@@ -183,7 +184,7 @@ class Problem:
         y : ndarray of shape (n,)
             Response.
         terms : mapping of name to column indices, optional
-            The units of selection, in order; default one term ``x1, x2, ...`` for each column.
+            The units of selection, in order; default one term ``x0, x1, ...`` for each column.
         always_in : sequence of str
             Names of terms that are in every model, with a flat prior like the intercept's.
         weights : ndarray of shape (n,), optional
@@ -210,7 +211,7 @@ class Problem:
         x, y, w, offset = checked_rows(x, y, weights, offset)
         family.check(y)
         if terms is None:
-            terms = {f"x{j + 1}": [j] for j in range(x.shape[1])}
+            terms = {name: [j] for j, name in enumerate(NumberedNames(x.shape[1]))}
         layout = Layout.of(terms, always_in)
         lent = _stays(x, family)
         order = layout.order if lent else None

@@ -112,7 +112,7 @@ def wide_problem(
     y : ndarray of shape (n,)
         Response.
     names : sequence of str, optional
-        Names of the columns; default x1, x2, ...
+        Names of the columns; default x0, x1, ...
     coef_prior, model_prior : str or prior object
         Prior of the coefficients given the model, and prior of the models, which depends on their size alone.
     weights : ndarray of shape (n,), optional

@@ -187,7 +187,7 @@ class Covariates(Language):
     Parameters
     ----------
     names : sequence of str, or int
-        Names of the columns; the number of columns where they have none, which are x1, x2, ... then.
+        Names of the columns; the number of columns where they have none, which are x0, x1, ... then.
     limits : Limits
         Largest size of a model.
     """

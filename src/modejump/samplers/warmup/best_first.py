@@ -18,8 +18,9 @@ from modejump.samplers.chains.mjmcmc_chain import answer, chain_of, may_ask, wit
 
 # The search evaluates at most so many models,
 MOST_MODELS = 2**20
-# one for so many sampling steps of all chains together,
-STEPS_PER_MODEL = 10
+# one for so many sampling steps of all chains together, or for so many where models are fitted to rows: there it would
+# take longer than the sampling, which meets few models that are new,
+STEPS_PER_MODEL, STEPS_PER_FIT = 10, 50
 # and takes at most this share of a budget in seconds.
 TIME_SHARE = 0.1
 _FIRST_PIECE = 4096
@@ -71,7 +72,8 @@ class BestFirstSearch:
         else:
             # Most runs to a precision end long before their cap.
             planned = budget.sampling_steps() if budget.mcse is None else min(budget.sampling_steps(), DEFAULT_STEPS)
-            self.wanted = min(self.wanted, planned * chains // STEPS_PER_MODEL)
+            per_model = STEPS_PER_MODEL if problem.family.conjugate else STEPS_PER_FIT
+            self.wanted = min(self.wanted, planned * chains // per_model)
         self.done = False
         self._more = 64
         self._start = np.zeros(problem.n_terms, np.uint8)
