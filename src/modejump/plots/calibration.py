@@ -99,7 +99,7 @@ def _draw_reliability(ax: Any, model: Any, X: Any, y: np.ndarray, bins: int, off
     # Where chance puts the share of a group whose probabilities are right.
     low, high = (binom.ppf(q, sizes, mean) / sizes for q in (0.5 * _OUTSIDE, 1.0 - 0.5 * _OUTSIDE))
     ax.vlines(mean, low, high, color=WEAK, linewidth=5.0, zorder=0)
-    ax.plot(mean, share, "o-", color=STRONG, markersize=5, linewidth=1.2, zorder=2)
+    ax.plot(mean, share, "o-", color=STRONG, markersize=5, linewidth=1.2, zorder=2, clip_on=False)
     label = f" of {model.classes_[1]!s}" if given.shape[1] == 2 else ""
     ax.set_xlabel(f"predicted probability{label}")
     ax.set_ylabel(f"share{label} in groups of about {round(len(hit) / len(groups))} rows")
