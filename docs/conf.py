@@ -46,6 +46,4 @@ html_css_files = ["wide.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "modejump"
 html_show_sourcelink = False
-# Pages of the guide have no pages below them to list.
-html_sidebars = {"guide/*": []}
-html_theme_options = {"show_prev_next": False, "navbar_end": ["theme-switcher"], "header_links_before_dropdown": 6}
+html_theme_options = {"show_prev_next": False, "navbar_end": ["theme-switcher"]}
