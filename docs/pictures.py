@@ -85,7 +85,7 @@ def draw_kepler(path: Path) -> None:
     right.barh(names, laws, height=0.55, color=[STRONG if p > 0.5 else WEAK for p in laws])
     for at, p in enumerate(laws):
         right.text(p + 0.015, at, f"{p:.2f}", va="center", color=GREY)
-    right.set(xlim=(0, 1), xlabel="posterior probability")
+    right.set(xlim=(0, 1), ylim=(-0.7, max(len(laws), 2) - 0.3), xlabel="posterior probability")
     right.set_title("laws of the orbit, from all planets", fontsize=11)
     for ax in (left, right):
         tidy(ax)

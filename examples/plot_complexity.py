@@ -18,7 +18,9 @@ from modejump.plots import plot_law_table
 fits = {}
 for noise in (0.02, 0.3):
     X, y = simulate_law("enzyme", noise=noise)
-    model = modejump.BGNLMRegressor(budget=modejump.Budget(warmup=20_000, steps=20_000), random_state=1, transforms=("inv", "sqrt", "exp"), chains=8)
+    model = modejump.BGNLMRegressor(
+        budget=modejump.Budget(warmup=20_000, steps=20_000), random_state=1, transforms=("inv", "sqrt", "exp"), chains=8
+    )
     fits[noise] = model.fit(X, y)
     print(f"noise {noise:.0%}: {model.equation(digits=3)}")
     print(model.law_table()[["complexity", "law", "probability", "error"]].head(6).round(3), "\n")

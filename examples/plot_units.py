@@ -25,9 +25,7 @@ y = 2 * np.pi * np.sqrt(X["L"] / X["g"]) * (1 + 0.03 * rng.normal(size=60))
 # %%
 # **Units** are read by pint. Every feature must come out in seconds.
 space = modejump.Space(units={"L": "m", "m": "kg", "g": "m/s^2"}, target_unit="s", constants=False)
-model = modejump.BGNLMRegressor(
-    space=space, budget=modejump.Budget(warmup=6_000, steps=10_000), random_state=1
-)
+model = modejump.BGNLMRegressor(space=space, budget=modejump.Budget(warmup=6_000, steps=10_000), random_state=1)
 model.fit(X, y)
 print(model.equation(digits=3))
 print(f"2 pi = {2 * np.pi:.3f}")
