@@ -39,7 +39,7 @@ sphinx_gallery_conf = {
 
 # Formulas are typeset in the browser, by a copy of MathJax that comes with a package: no page asks the network.
 mathjax = find_spec("sphinx-mathjax-offline")
-assert mathjax is not None and mathjax.origin is not None
+assert mathjax is not None and mathjax.origin is not None, "run: pip install .[docs]"
 html_static_path = ["_static", str(Path(mathjax.origin).parent / "static" / "mathjax" / "tex-svg.js")]
 mathjax_path = "tex-svg.js"
 html_css_files = ["wide.css"]

@@ -23,7 +23,7 @@ from modejump.posterior.posterior import Posterior
 from modejump.priors.counting import log_symmetric
 from modejump.priors.heredity import NONE
 
-# Sizes of less probability at both ends are not drawn.
+# Sizes of less probability at both ends, and models of less, are not drawn.
 _LEAST = 0.001
 # Log posteriors further below the best than this have one colour: such models have no weight.
 _DEPTH = 10.0
@@ -117,7 +117,8 @@ def plot_models(model: Any, *, models: int = 30, most: int = 20, ax: Any = None)
     """
     posterior = posterior_of(model, "plot_models")
     table = posterior.models(read_count(models, "models"))
-    table = table[table["probability"] > 0.0]
+    # Models too narrow to see are left out, unless all of them are.
+    table = table[(table["probability"] > 0.0) & (table["probability"] >= min(_LEAST, table["probability"].max()))]
     if not len(table):
         raise InputError("no chain visited any of the leading models, so there is nothing to draw; run longer.")
     met = {name for features in table["features"] for name in features}
