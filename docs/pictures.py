@@ -25,7 +25,7 @@ from sklearn.datasets import load_diabetes
 
 import modejump
 from modejump import plots
-from modejump.experiments import load_exoplanets, simulate_law, simulate_planets
+from modejump.experiments import load_exoplanets, simulate_planets
 from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.plots.style import ACCENT, CYCLE, DARK, GREY, PALE, STRONG, WEAK, tidy
 
@@ -163,20 +163,6 @@ def draw_selection(path: Path) -> None:
     figure, (left, right) = panels(1, 1.6)
     plots.plot_inclusion(model, ax=left)
     plots.plot_models(model, ax=right)
-    save(figure, path)
-
-
-def draw_law(path: Path) -> None:
-    """A damped oscillation, and laws by complexity."""
-    X, y = simulate_law("damped", noise=0.05)
-    model = modejump.BGNLMRegressor(budget=modejump.Budget(steps=20_000), random_state=1, progress=False).fit(X, y)
-    t = np.linspace(0, 8, 400)
-    figure, (left, right) = panels(1, 1)
-    left.plot(X["t"], y / X["A"], "o", markersize=4, alpha=0.5, markeredgewidth=0, color=STRONG)
-    left.plot(t, model.predict(pd.DataFrame({"A": 2.0, "t": t})) / 2.0, color=ACCENT)
-    left.set(xlabel="time", ylabel="displacement / A")
-    tidy(left)
-    plots.plot_law_table(model, ax=right)
     save(figure, path)
 
 
@@ -448,7 +434,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "tables.png": lambda path: from_example("plot_factors", path),
     "families.png": draw_families,
     "wide.png": lambda path: from_example("plot_wide", path),
-    "law.png": draw_law,
+    "law.png": lambda path: from_example("plot_oscillation", path),
     "transforms.png": draw_transforms,
     "notation.svg": draw_notation,
     "logic.png": lambda path: from_example("plot_logic", path),
