@@ -24,7 +24,7 @@ print(X.assign(y=y).head(3).round(3))
 # %%
 # **Search.** Nothing is told about the form of the law. Features are products of powers, functions of them and of sums,
 # and constants inside, which are fitted jointly for each feature that is tried.
-model = modejump.BGNLMRegressor(chains=8, budget=modejump.Budget(steps=20_000), random_state=1).fit(X, y)
+model = modejump.BGNLMRegressor(budget=modejump.Budget(steps=20_000), random_state=1).fit(X, y)
 print(model.equation(digits=3))
 print(model.verdict_)
 
