@@ -35,6 +35,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "abort_on_example_error": True,
     "show_memory": False,
+    # The page of computation times would ask the network for its table.
+    "write_computation_times": False,
 }
 
 # Formulas are typeset in the browser, by a copy of MathJax that comes with a package: no page asks the network.
