@@ -26,9 +26,9 @@ for noise in (0.02, 0.3):
     print(model.law_table()[["complexity", "law", "probability", "error"]].head(6).round(3), "\n")
 
 # %%
-# **Little noise:** below the law nothing fits, above it nothing is gained. **Much noise:** ``V*exp(-1/S)`` saturates as
-# the true law does and has no constant to pay for. On new rows it is as good as longer laws (filled points), and the data
-# cannot tell that it is not the one. The dotted line is the law of highest log posterior.
+# **Little noise:** below the law nothing fits, above it nothing is gained. **Much noise:** ``V*exp(-1/S)`` saturates
+# as the true law does and has no constant to pay for. On new rows it is as good as longer laws (filled points), and
+# the data cannot tell that it is not the one. The dotted line is the law of highest log posterior.
 fig, axes = plt.subplots(1, 2, figsize=(11.5, 3.9), layout="constrained")
 for ax, (noise, model) in zip(axes, fits.items()):
     plot_law_table(model, ax=ax)
