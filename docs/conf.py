@@ -1,5 +1,8 @@
 """Configuration of the documentation."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import modejump
 
 project = "modejump"
@@ -32,12 +35,17 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "abort_on_example_error": True,
     "show_memory": False,
+    # The page of computation times would ask the network for its table.
+    "write_computation_times": False,
 }
 
-html_static_path = ["_static"]
+# Formulas are typeset in the browser, by a copy of MathJax that comes with a package: no page asks the network.
+mathjax = find_spec("sphinx-mathjax-offline")
+assert mathjax is not None and mathjax.origin is not None, "run: pip install .[docs]"
+html_static_path = ["_static", str(Path(mathjax.origin).parent / "static" / "mathjax" / "tex-svg.js")]
+mathjax_path = "tex-svg.js"
+html_css_files = ["wide.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "modejump"
 html_show_sourcelink = False
-# Pages of the guide have no pages below them to list.
-html_sidebars = {"guide/*": []}
 html_theme_options = {"show_prev_next": False, "navbar_end": ["theme-switcher"]}

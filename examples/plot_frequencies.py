@@ -16,6 +16,7 @@ import numpy as np
 import modejump
 from modejump.experiments import simulate_planets
 from modejump.experiments.oracle import exact_posterior
+from modejump.plots.style import GREY, STRONG, WEAK, tidy
 from modejump.problem.feature_problem import feature_problem
 
 planets = simulate_planets(60)
@@ -63,17 +64,17 @@ frequency, error = found["probability"].fillna(0.0), 1.96 * found["mcse"].fillna
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained", width_ratios=(1.25, 1.0))
 top = truth.index[:9]
 rows = np.arange(len(top))[::-1]
-left.barh(rows, truth[top], height=0.6, color="#a9c6da", label="exact")
-left.errorbar(frequency[top], rows, xerr=error[top], fmt="o", ms=4, color="#1f5f8b", capsize=3, label="frequency")
+left.barh(rows, truth[top], height=0.6, color=WEAK, label="exact")
+left.errorbar(frequency[top], rows, xerr=error[top], fmt="o", ms=4, color=STRONG, capsize=3, label="frequency")
 left.set(yticks=rows, yticklabels=top, xlabel="inclusion probability", xlim=(0.0, None))
 left.legend(frameon=False)
 
 some = truth.index[truth >= 0.001]
-right.axline((0.01, 0.01), (0.1, 0.1), color="#6b7280", linewidth=0.8)
-right.errorbar(truth[some], frequency[some], yerr=error[some], fmt="o", ms=4, color="#1f5f8b", elinewidth=1)
+right.axline((0.01, 0.01), (0.1, 0.1), color=GREY, linewidth=0.8)
+right.errorbar(truth[some], frequency[some], yerr=error[some], fmt="o", ms=4, color=STRONG, elinewidth=1)
 right.set(xscale="log", yscale="log", xlabel="exact probability", ylabel="frequency", xlim=(7e-4, 1), ylim=(7e-4, 1))
 for ax in (left, right):
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
 plt.show()
 
 # %%

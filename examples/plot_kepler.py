@@ -18,7 +18,7 @@ from modejump.plots import plot_inclusion, plot_prediction
 
 planets = simulate_planets(250)
 X, y = planets.drop(columns="SemiMajorAxis"), planets["SemiMajorAxis"]
-model = modejump.BGNLMRegressor(random_state=1).fit(X[:200], y[:200])
+model = modejump.BGNLMRegressor(budget=modejump.Budget(steps=100_000), random_state=1).fit(X[:200], y[:200])
 print(model.equation())
 print(model.summary(features=5, models=3))
 

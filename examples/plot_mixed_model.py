@@ -32,6 +32,7 @@ import numpy as np
 from numba import njit
 
 from modejump.likelihoods.custom.own import OwnLikelihood
+from modejump.plots.style import STRONG, WEAK, tidy
 from modejump.problem.problem import Problem
 from modejump.samplers.plan import Plan
 from modejump.samplers.sample import sample
@@ -126,10 +127,10 @@ for title, probabilities in zip(("independent pupils", "random intercept"), incl
 found = np.mean([np.array(inclusion(seed)) > 0.5 for seed in range(40)], axis=0)
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 places = np.arange(len(names))
-ax.bar(places - 0.2, found[0], width=0.4, label="independent pupils", color="#a9c6da")
-ax.bar(places + 0.2, found[1], width=0.4, label="random intercept", color="#1f5f8b")
+ax.bar(places - 0.2, found[0], width=0.4, label="independent pupils", color=WEAK)
+ax.bar(places + 0.2, found[1], width=0.4, label="random intercept", color=STRONG)
 ax.set_xticks(places, names)
 ax.set_ylabel("share of data sets with\nprobability above one half")
 ax.legend(frameon=False)
-ax.spines[["top", "right"]].set_visible(False)
+tidy(ax)
 plt.show()

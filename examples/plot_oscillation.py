@@ -16,6 +16,7 @@ import pandas as pd
 import modejump
 from modejump.experiments import simulate_law
 from modejump.plots import plot_law_table
+from modejump.plots.style import ACCENT, STRONG, tidy
 
 X, y = simulate_law("damped", noise=0.05)
 print(X.assign(y=y).head(3).round(3))
@@ -39,8 +40,9 @@ print(law.constants.round(3))
 t = np.linspace(0, 8, 400)
 new = pd.DataFrame({"A": 2.0, "t": t})
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-left.plot(X["t"], y / X["A"], "o", markersize=4, alpha=0.5, markeredgewidth=0, color="#1f5f8b")
-left.plot(t, model.predict(new) / 2.0, color="#d1603d")
+left.plot(X["t"], y / X["A"], "o", markersize=4, alpha=0.5, markeredgewidth=0, color=STRONG)
+left.plot(t, model.predict(new) / 2.0, color=ACCENT)
 left.set(xlabel="time", ylabel="displacement / A")
+tidy(left)
 plot_law_table(model, ax=right)
 plt.show()

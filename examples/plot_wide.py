@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import modejump
+from modejump.plots.style import ACCENT, GREY, STRONG, tidy
 
 rng = np.random.default_rng(2)
 rows, columns, link = 300, 20_000, 0.95
@@ -44,20 +45,20 @@ print(sets[["leading", "size", "probability", "min_abs_correlation"]].round(2))
 # their columns.
 probability = model.posterior_.result.rao_blackwell
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.6), sharex=True, layout="constrained", height_ratios=(1, 2))
-top.vlines(causal, 0.0, effects, color="#c2410c", linewidth=2)
+top.vlines(causal, 0.0, effects, color=ACCENT, linewidth=2)
 top.set(ylabel="effect", ylim=(0.0, 1.1))
-bottom.vlines(np.arange(columns), 0.0, probability, color="#1f5f8b", linewidth=1)
-bottom.plot(causal, np.full(10, -0.06), "^", color="#c2410c", ms=5, clip_on=False)
+bottom.vlines(np.arange(columns), 0.0, probability, color=STRONG, linewidth=1)
+bottom.plot(causal, np.full(10, -0.06), "^", color=ACCENT, ms=5, clip_on=False)
 for _, found in sets.iterrows():
-    places = [int(name[1:]) - 1 for name in found["covariates"]]
+    places = [int(name[1:]) for name in found["covariates"]]
     middle = np.mean(places)
-    bottom.plot(middle, found["probability"], "o", mfc="none", color="#6b7280", ms=9)
+    bottom.plot(middle, found["probability"], "o", mfc="none", color=GREY, ms=9)
     bottom.annotate(
         str(found["size"]), (middle, found["probability"]), xytext=(0, 7), textcoords="offset points", ha="center"
     )
 bottom.set(xlabel="column", ylabel="inclusion probability", ylim=(-0.1, 1.2), yticks=[0.0, 0.5, 1.0])
 for ax in (top, bottom):
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
 plt.show()
 
 # %%

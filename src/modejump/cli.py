@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import gc
 import re
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -20,7 +17,14 @@ from typing import Annotated, Any
 import typer
 
 from modejump import __version__
-from modejump.commands.terminal import CLOSED_PIPE, adapt_output, discard_output, flush_output, is_closed_pipe
+from modejump.commands.terminal import (
+    CLOSED_PIPE,
+    adapt_output,
+    catch_signals,
+    discard_output,
+    flush_output,
+    is_closed_pipe,
+)
 from modejump.core.errors import InputError, InterruptedRun, ModejumpWarning, printable
 
 app = typer.Typer(
@@ -427,29 +431,6 @@ def _complain(text: str) -> None:
     print(f"modejump: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Whoever ends a batch job or closes a terminal gets what Ctrl-C gives; the signals that came."""
-    caught: list[int] = []
-
-    def interrupt(number: int, frame: Any) -> None:
-        caught.append(number)
-        raise KeyboardInterrupt
-
-    here = threading.current_thread() is threading.main_thread()
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
-    # One that is ignored stays so: nohup asks for that.
-    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, 2 on bad input, 128 + signal when interrupted.
 
@@ -463,7 +444,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     adapt_output()
     # A first run compiles, which makes millions of small objects that live on: look for garbage less often.
     gc.set_threshold(200_000, 20, 20)
-    with warnings.catch_warnings(), _signals() as caught:
+    with warnings.catch_warnings(), catch_signals() as caught:
         warnings.simplefilter("always", ModejumpWarning)
         show = warnings.showwarning
 
@@ -490,9 +471,8 @@ def _run(argv: Sequence[str] | None, caught: Sequence[int]) -> int:
         _complain(_as_typed(str(error)))
         return BAD_INPUT
     except _UsageError as error:
-        text = " ".join(error.format_message().split()).rstrip(".")
-        where = "modejump" if getattr(error, "ctx", None) is None else error.ctx.command_path
-        _complain(f"{text[0].lower()}{text[1:]}; see {where} --help.")
+        text, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
+        _complain(f"{text[0].lower()}{text[1:]}; see {context.command_path if context else 'modejump'} --help.")
         return BAD_INPUT
     except SystemExit as error:
         # What Rich and Typer make of a closed pipe, and how completion ends.
@@ -509,11 +489,9 @@ def _run(argv: Sequence[str] | None, caught: Sequence[int]) -> int:
     except InterruptedRun as error:
         _complain(str(error))
         return INTERRUPTED
-    except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    except RuntimeError:
-        # An interrupt inside of Python's own locks comes out as this.
-        if not caught:
+    except (KeyboardInterrupt, typer.Abort, RuntimeError) as error:
+        # An interrupt inside of Python's own locks comes out as a RuntimeError.
+        if isinstance(error, RuntimeError) and not isinstance(error, typer.Abort) and not caught:
             raise
         status = INTERRUPTED
     if status == INTERRUPTED:

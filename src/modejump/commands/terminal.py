@@ -1,11 +1,15 @@
-"""Where output goes: terminals that know few characters, and pipes whose reader has gone."""
+"""Where output goes: terminals of few characters, pipes whose reader has gone; and signals that end a command."""
 
 from __future__ import annotations
 
 import codecs
 import os
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 # How characters of our pages are spelt where they cannot be shown.
 SPELT = {
@@ -75,3 +79,26 @@ def is_closed_pipe(error: BaseException) -> bool:
             return True
         found = found.__cause__ or found.__context__
     return False
+
+
+@contextmanager
+def catch_signals() -> Iterator[list[int]]:
+    """Whoever ends a batch job or closes a terminal gets what Ctrl-C gives; the signals that came."""
+    caught: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    # One that is ignored stays so: nohup asks for that.
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

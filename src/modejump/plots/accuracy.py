@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modejump.plots.style import ACCENT, GREY, STRONG, import_pyplot, tidy
+from modejump.plots.style import ACCENT, AMBER, GREY, STRONG, import_pyplot, tidy
 
-_COLOURS = {"mjmcmc": "#3f8f5f", "gmjmcmc": ACCENT, "rgmjmcmc": STRONG}
+_COLOURS = {"mjmcmc": AMBER, "gmjmcmc": ACCENT, "rgmjmcmc": STRONG}
 _LINES = {"frequency": "-", "renormalised": "--"}
 # Errors below this are drawn at it: they are rounding, or no error at all.
 FLOOR = 1e-5

@@ -11,11 +11,11 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.data.markers import MarkerSpec
-from modejump.plots.style import ACCENT, GREY, STRONG, axes_or_new, tidy
+from modejump.plots.style import ACCENT, GREY, STRONG, WEAK, axes_or_new, tidy
 from modejump.posterior.credible_sets import covariate_inclusion
 from modejump.posterior.posterior import Posterior
 
-_SHADES = (STRONG, "#7fa8c4")
+_SHADES = (STRONG, WEAK)
 # Markers above the threshold that are named, leading ones first, where there is room.
 _NAMED = 12
 # Part of the genome's length between two chromosomes.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.plots.style import ACCENT, GREY, STRONG, WEAK, axes_or_new, tidy
+from modejump.plots.style import ACCENT, GREY, STRONG, WEAK, axes_or_new, shorten, tidy
 
 _LONGEST = 44
 
@@ -52,8 +52,7 @@ def plot_law_table(model: Any, *, ax: Any = None) -> Any:
     other.set_ylabel("log posterior", color=GREY)
     best = int(np.argmax(log_posterior))
     ax.axvline(complexity[best], color=ACCENT, linewidth=0.8, linestyle=":", zorder=0)
-    name = str(table["law"].iloc[best])
-    ax.set_title(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…", fontsize=10, color=ACCENT)
+    ax.set_title(shorten(table["law"].iloc[best], _LONGEST), fontsize=10, color=ACCENT)
     ax.xaxis.get_major_locator().set_params(integer=True)
     tidy(ax)
     other.spines["top"].set_visible(False)
