@@ -15,7 +15,8 @@ import pandas as pd
 
 from modejump.commands.files import STANDARD
 from modejump.core.errors import InputError
-from modejump.runtime.files import package_version, whole_file
+from modejump.estimators.base import MODELS_SHOWN
+from modejump.runtime.files import whole_file
 
 
 def check_json(path: Path | None) -> None:
@@ -125,22 +126,7 @@ def posterior_content(estimator: Any, title: str) -> dict[str, Any]:
     title : str
         What the fit is about.
     """
-    posterior, verdict = estimator.posterior_, estimator.verdict_
-    result = posterior.result
-    return {
-        "modejump": package_version(),
-        "title": title,
-        "algorithm": result.algorithm,
-        "finished": result.finished,
-        "seconds": result.warmup_seconds + result.seconds,
-        "verdict": str(verdict),
-        "level": verdict.level,
-        "search": verdict.search,
-        "notes": list(result.notes),
-        **({} if posterior.laws is None else {"equation": estimator.page().equation}),
-        "inclusion": posterior.inclusion.rename_axis("feature").reset_index(),
-        "models": estimator.models_,
-    }
+    return {"title": title} | json.loads(estimator.to_json(models=MODELS_SHOWN))
 
 
 def draw(estimator: Any, path: Path) -> None:

@@ -45,7 +45,8 @@ class SearchCounts(NamedTuple):
         equally good.
         """
         ordered = np.sort(bests)
-        near = np.diff(ordered) < SAME_BEST
+        # Two searches that met nothing are both at minus infinity.
+        near = (ordered[1:] == ordered[:-1]) | (ordered[1:] < ordered[:-1] + SAME_BEST)
         # A search is alone where neither of its neighbours is near.
         alone = ~(np.append(near, False) | np.append(False, near))
         return cls(len(bests), int((bests >= top - SAME_BEST).sum()), int(alone.sum()))

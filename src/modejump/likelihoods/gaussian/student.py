@@ -52,11 +52,11 @@ class Student(Gaussian):
     ----------
     dof : float, optional
         Degrees of freedom, infinite for Gaussian errors; estimated by default.
+    link : str, optional
+        "identity".
     spread : float, optional
         The scale of errors is proportional to the size of the mean to this power, from 0 (all rows alike) to 1 (errors
         of so many percent). Estimated by default, as 0 or 1, where all responses have one sign; 0 otherwise.
-    link : str, optional
-        "identity".
     tail : tuple of two floats, optional
         Errors of new observations: degrees of freedom, and their scale, for a mean of size one, relative to that of the
         weighted residuals. By default they are those of the weights.
