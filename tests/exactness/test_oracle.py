@@ -11,6 +11,7 @@ from typing import Any
 
 import feature_twin as twin
 import numpy as np
+import pandas as pd
 import pytest
 from feature_cases import depth_of, feature_of, trees
 from running import enumerate_models
@@ -251,10 +252,10 @@ def test_covariates_alone_have_the_posterior_of_enumeration(name: str, intercept
         x, y, weights=weights, coef_prior=coef_prior, model_prior=BernoulliPrior(a / (1.0 + a)), intercept=intercept
     )
     enumerated = enumerate_models(selection)
-    assert exact.features == tuple(Feature.covariate(name) for name in selection.names)
+    assert exact.features == tuple(Feature.covariate(name) for name in problem.names)
     assert exact.probability.sum() == pytest.approx(1.0, abs=1e-12)
     inclusion = exact.inclusion()
-    assert [inclusion[F(name)] for name in selection.names] == pytest.approx(enumerated.renormalised.tolist(), abs=1e-9)
+    assert [inclusion[F(name)] for name in problem.names] == pytest.approx(enumerated.renormalised.tolist(), abs=1e-9)
     models = dict(zip(exact.models, exact.probability))
     assert len(models) == 64
     for row in range(len(enumerated.models)):
@@ -269,7 +270,8 @@ def test_covariates_alone_have_the_posterior_of_the_estimator() -> None:
     y = 0.6 * x[:, 0] - 0.4 * x[:, 2] + noise
     problem = problem_of(x, y, (), Space(depth=0, size=5, population=5), model_prior=ComplexityPrior("1/n"))
     exact = exact_posterior(problem, features_of(problem), size=5).inclusion()
-    fitted = BGLMRegressor(model_prior=BernoulliPrior(1.0 / 41.0), algorithm="enumerate").fit(x, y)
+    named = pd.DataFrame(x, columns=list(problem.names))
+    fitted = BGLMRegressor(model_prior=BernoulliPrior(1.0 / 41.0), algorithm="enumerate").fit(named, y)
     expected = fitted.inclusion_["probability"]
     assert {f.text: p for f, p in exact.items()} == pytest.approx(expected.to_dict(), abs=1e-9)
 

@@ -34,7 +34,6 @@ from modejump.likelihoods import resolve_family
 from modejump.likelihoods.gaussian.marginal import floored, log_marginal, log_marginal_fast
 from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, TAILS, estimate_noise, estimate_tail
 from modejump.likelihoods.gaussian.tables import tabulated
-from modejump.posterior.prediction.distribution import new_rows
 from modejump.priors import COEF_PRIORS
 from modejump.priors.coefficients.base import FLOOR, floor_share
 from modejump.samplers.warmup import noise
@@ -105,7 +104,7 @@ def test_predictions_know_the_floor() -> None:
     frame = model.predict(X, interval=0.9)
     width = (frame["upper"] - frame["lower"]).median()
     assert width == pytest.approx(2 * 0.25 * stats.norm.isf(0.05), rel=0.02)
-    std = model.posterior_.predictor().std(new_rows(model.problem_, *model._columns(X, "bma")))
+    std = model.predict(X, return_std=True)[1]
     assert np.median(std) == pytest.approx(0.25, rel=0.02)
 
 
@@ -257,7 +256,7 @@ def test_intervals_cover_what_they_say(fitted: BGNLMRegressor) -> None:
     assert 0.88 < np.mean((frame["lower"] < y) & (y < frame["upper"])) < 0.95
     gaussian = student(family="gaussian").fit(*heavy()).predict(X, interval=0.9)
     assert (frame["upper"] - frame["lower"]).median() < 0.9 * (gaussian["upper"] - gaussian["lower"]).median()
-    std = fitted.posterior_.predictor().std(new_rows(fitted.problem_, *fitted._columns(X.to_numpy()[:5], "bma")))
+    std = fitted.predict(X.to_numpy()[:5], return_std=True)[1]
     # Two degrees of freedom and fewer have no variance.
     assert np.isinf(std).all()
 
@@ -282,7 +281,7 @@ def test_intervals_grow_with_the_mean() -> None:
     covered = (frame["lower"] < y) & (y < frame["upper"])
     for some in (y < np.quantile(y, 0.2), y > np.quantile(y, 0.8)):
         assert covered[some].mean() == pytest.approx(0.9, abs=0.04)
-    std = model.posterior_.predictor().std(new_rows(model.problem_, *model._columns(X.to_numpy()[:200], "bma")))
+    std = model.predict(X.to_numpy()[:200], return_std=True)[1]
     assert np.median(std / frame["mean"][:200]) == pytest.approx(0.05, rel=0.2)
     # Where all rows are alike, intervals of small responses are far too wide, and those of large ones too short.
     other = student(family=Student(spread=0)).fit(*relative(150, 1)).predict(X, interval=0.9)

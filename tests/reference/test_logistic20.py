@@ -16,7 +16,7 @@ from modejump.likelihoods.glm.newton import new_glm_work
 from modejump.priors import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-from modejump.samplers.warmup.best_first import BestFirstSearch
+from modejump.samplers.warmup.best_first import STEPS_PER_FIT, BestFirstSearch
 
 EXACT = json.loads((Path(__file__).parent / "logistic20_exact.json").read_text(encoding="utf-8"))
 COUNTED = 10_000
@@ -47,14 +47,14 @@ def test_a_slice_of_4096_models_has_the_mass_that_it_had_among_all(problem: Prob
 
 def test_the_first_models_of_a_run_hold_the_mass(problem: Problem) -> None:
     # A run of so many steps begins with a search that evaluates as many models as are counted, whatever the seed.
-    store = BestFirstSearch(problem, Budget(steps=10 * COUNTED), 1).finish()
+    store = BestFirstSearch(problem, Budget(steps=STEPS_PER_FIT * COUNTED), 1).finish()
     assert store.scalars["count"] == COUNTED
     mass = np.exp(store.log_posterior[:COUNTED] - EXACT["log_evidence"]).sum()
     assert 0.9 <= mass <= 1.0 + CLOSE
 
 
 def test_frequencies_agree_with_the_enumeration_within_their_error(problem: Problem) -> None:
-    result = mjmcmc(problem, chains=4, budget=Budget(steps=5000), seed=11)
+    result = mjmcmc(problem, chains=4, budget=Budget(steps=25_000), seed=11)
     means = result.batch_means.mean(axis=1)
     error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
     # Student's t with three degrees of freedom exceeds 22.2 once in five thousand, for the terms once in two hundred;
