@@ -27,6 +27,7 @@ import modejump
 from modejump import plots
 from modejump.experiments import load_exoplanets, simulate_planets
 from modejump.likelihoods.gaussian.marginal import log_marginal
+from modejump.plots import plot_law_table
 from modejump.plots.style import ACCENT, CYCLE, DARK, GREY, PALE, STRONG, WEAK, tidy
 
 STATIC = Path(__file__).resolve().parent / "_static"
@@ -65,11 +66,11 @@ def diabetes() -> tuple[Any, Any]:
 
 
 def draw_kepler(path: Path) -> None:
-    """Kepler's third law in the observed planets: orbits that the fit has not seen, and the laws."""
+    """Kepler's third law in the observed planets: orbits that the fit has not seen, and simpler laws."""
     planets = load_exoplanets()
     X, y = planets.drop(columns="SemiMajorAxisAU"), planets["SemiMajorAxisAU"]
     new = planets.index % 4 == 0
-    told = {"noise_floor": 0.0005, "random_state": 1, "progress": False}
+    told = {"random_state": 1, "progress": False}
     model = modejump.BGNLMRegressor(**told).fit(X[~new], y[~new])
     predicted, observed = model.predict(X[new]), y[new]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), width_ratios=[1.0, 1.25], layout="constrained")
@@ -79,16 +80,9 @@ def draw_kepler(path: Path) -> None:
     left.set(xscale="log", yscale="log", xlabel="predicted semi-major axis (au)", ylabel="observed (au)")
     left.set_title(f"{new.sum()} planets that the fit has not seen", fontsize=11)
     model = modejump.BGNLMRegressor(**told).fit(X, y)
-    probability = model.inclusion_["probability"]
-    laws = probability[probability > 0.01][::-1]
-    names = [_short(law) for law in laws.index]
-    right.barh(names, laws, height=0.55, color=[STRONG if p > 0.5 else WEAK for p in laws])
-    for at, p in enumerate(laws):
-        right.text(p + 0.015, at, f"{p:.2f}", va="center", color=GREY)
-    right.set(xlim=(0, 1), ylim=(-0.7, max(len(laws), 2) - 0.3), xlabel="posterior probability")
-    right.set_title("laws of the orbit, from all planets", fontsize=11)
-    for ax in (left, right):
-        tidy(ax)
+    plot_law_table(model, ax=right)
+    right.set_title(f"best of each complexity: {_short(right.get_title())}", fontsize=11)
+    tidy(left)
     save(figure, path)
 
 
