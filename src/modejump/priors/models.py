@@ -104,6 +104,15 @@ class UniformPrior(ModelPrior):
         Largest number of terms in a model.
     heredity : {"strong", "weak"}, optional
         Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, UniformPrior
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(model_prior=UniformPrior(max_size=4)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.48
     """
 
     max_size: int | None = None
@@ -127,6 +136,15 @@ class BernoulliPrior(ModelPrior):
         Largest number of terms in a model.
     heredity : {"strong", "weak"}, optional
         Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, BernoulliPrior
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(model_prior=BernoulliPrior(0.1)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.21
     """
 
     q: float | tuple[float, ...] | dict[str, float] = 0.5
@@ -189,6 +207,15 @@ class BetaBinomialPrior(ModelPrior):
         Largest number of terms in a model.
     heredity : {"strong", "weak"}, optional
         Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, BetaBinomialPrior
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(model_prior=BetaBinomialPrior(1, 4)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.52
     """
 
     a: float = 1.0

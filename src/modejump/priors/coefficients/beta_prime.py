@@ -68,7 +68,17 @@ def _mixture_form_plain(par, n, base, k):
 
 @dataclass(frozen=True)
 class BetaPrime(CoefPrior):
-    """Beta-prime prior of Maruyama and George (2011): 1 / (1+g) ~ Beta(1/4, (n - base - k - 1/2) / 2)."""
+    """Beta-prime prior of Maruyama and George (2011): 1 / (1+g) ~ Beta(1/4, (n - base - k - 1/2) / 2).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, BetaPrime
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=BetaPrime()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.73
+    """
 
     name = "beta-prime"
     log_bayes_factor, log_bayes_factor_plain = _log_bayes_factor, _log_bayes_factor_plain

@@ -12,7 +12,17 @@ from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 @dataclass(frozen=True)
 class BIC(CoefPrior):
-    """Schwarz's criterion as a log marginal likelihood: -(n/2) log RSS - (k/2) log n."""
+    """Schwarz's criterion as a log marginal likelihood: -(n/2) log RSS - (k/2) log n.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, BIC
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=BIC()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.63
+    """
 
     name = "bic"
     shrinks = False
@@ -29,7 +39,17 @@ class BIC(CoefPrior):
 
 @dataclass(frozen=True)
 class AIC(CoefPrior):
-    """Akaike's criterion as a log marginal likelihood: -(n/2) log RSS - k."""
+    """Akaike's criterion as a log marginal likelihood: -(n/2) log RSS - k.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, AIC
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=AIC()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.93
+    """
 
     name = "aic"
     shrinks = False

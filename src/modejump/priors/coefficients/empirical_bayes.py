@@ -42,7 +42,17 @@ def _log_laplace_plain(par, n, base, k, log_likelihood, log_det_base, wald):
 
 @dataclass(frozen=True)
 class EBLocal(CoefPrior):
-    """Local empirical Bayes: the g-prior with the g that maximises the marginal likelihood of each model."""
+    """Local empirical Bayes: the g-prior with the g that maximises the marginal likelihood of each model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, EBLocal
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=EBLocal()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.79
+    """
 
     name = "eb-local"
     log_bayes_factor, log_bayes_factor_plain = _log_bayes_factor, _log_bayes_factor_plain

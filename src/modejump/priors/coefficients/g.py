@@ -44,6 +44,15 @@ class GPrior(CoefPrior):
     g : float, optional
         The prior variance relative to the least squares covariance; by default the number of observations
         (the unit information prior).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, GPrior
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=GPrior(g=100)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.76
     """
 
     g: float | None = None

@@ -19,6 +19,15 @@ class HyperG(CoefPrior):
     ----------
     a : float
         Above 2; values in (2, 4] are recommended.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, HyperG
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=HyperG(a=4)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.8
     """
 
     a: float = 3.0
@@ -43,6 +52,15 @@ class HyperGN(HyperG):
     ----------
     a : float
         Above 2; values in (2, 4] are recommended.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, HyperGN
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=HyperGN()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.75
     """
 
     name = "hyper-g-n"

@@ -21,6 +21,15 @@ class JZS(CoefPrior):
     ----------
     scale : float
         Scale of the Cauchy distribution.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, JZS
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=JZS()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.73
     """
 
     scale: float = 1.0

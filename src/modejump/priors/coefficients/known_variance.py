@@ -16,6 +16,15 @@ class KnownVariance(CoefPrior):
     ----------
     sigma2 : float
         The error variance.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, KnownVariance
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=KnownVariance(3000.0)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.98
     """
 
     sigma2: float = 1.0

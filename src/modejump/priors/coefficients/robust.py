@@ -23,6 +23,15 @@ class Robust(CoefPrior):
     """Robust prior of Bayarri et al. (2012) with a = 1/2, b = 1 and rho = 1 / (columns of the model).
 
     p(g) = 1/2 sqrt(L) (1+g)^(-3/2) for 1 + g > L, L = (1+n) / (base + k).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor, Robust
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=Robust()).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.78
     """
 
     name = "robust"
