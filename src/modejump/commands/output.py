@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-import pandas as pd
-
 from modejump.commands.files import STANDARD
 from modejump.core.errors import InputError
 from modejump.estimators.base import MODELS_SHOWN
+from modejump.estimators.questions.exports import plain
 from modejump.runtime.files import whole_file
 
 
@@ -97,23 +94,7 @@ def write_json(content: Any, path: Path) -> None:
     path : path
         The file; ``-`` for standard output.
     """
-    write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", path)
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold; a frame is a list of its rows."""
-    if isinstance(value, pd.DataFrame):
-        columns = [_plain(value[name].tolist()) for name in value.columns]
-        return [dict(zip(map(str, value.columns), row)) for row in zip(*columns)]
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    write_text(json.dumps(plain(content), indent=1, allow_nan=False) + "\n", path)
 
 
 def posterior_content(estimator: Any, title: str) -> dict[str, Any]:

@@ -19,22 +19,25 @@ from modejump.posterior.coefficients import INTERCEPT
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON holds it: no NaN and no infinity, which are null."""
+    """A value as JSON holds it: a frame is a list of its rows, and NaN and infinity are null."""
+    if isinstance(value, pd.DataFrame):
+        columns = [plain(value[name].tolist()) for name in value.columns]
+        return [dict(zip(map(str, value.columns), row)) for row in zip(*columns)]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def records(frame: pd.DataFrame, index: str | None = None) -> list[dict[str, Any]]:
     """Rows of a frame as dictionaries, its index among them where it has a name for it."""
-    table = frame if index is None else frame.rename_axis(index).reset_index()
-    return [plain(row) for row in table.to_dict("records")]
+    rows: list[dict[str, Any]] = plain(frame if index is None else frame.rename_axis(index).reset_index())
+    return rows
 
 
 def json_of(model: Any, level: float, models: int) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from scipy.optimize import least_squares
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.problem.feature_problem import FeatureProblem
+from modejump.samplers.chains.genetic_chain import ALIKE, SIMPLEST
 from modejump.samplers.chains.workspace import fitted_constants
 from modejump.samplers.warmup.library import Collected, Model, best_first, best_models, climb, scored_by
 
-# Models whose constants are refined: the best of all, and the best of each complexity among the simplest; so many
-# at most, and fewer where there are more rows than this.
+# Models whose constants are refined: the best of all, and the best of each complexity among the simplest, as chains
+# collect them; so many at most, and fewer where there are more rows than this.
 LEADING = 8
-SIMPLEST, ALIKE = 16, 3
 MOST, MANY_ROWS = 40, 10_000
 # Of these so many are evaluated as the sampler does.
 EVALUATED = 4
