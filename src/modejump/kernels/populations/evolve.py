@@ -1,10 +1,10 @@
 """The evolution of single features beside a model, compiled: independent searches for the best model.
 
-A search has a model, empty at first, and looks for the one feature that makes it best: beside the model, or in the
-place of one of its members. It keeps the best features met, a few of each complexity, so that simple ones do not
-crowd out those that become good only by one more step; edits and operators make new ones of them. Once nothing better
-comes for a while the best one joins the model, and the next place has its turn. A search ends where no place finds
-anything better, and another begins from nothing.
+A search has a model and looks for the one feature that makes it best: beside the model, or in the place of one of its
+members, or of several that share covariates. It keeps the best features met, a few of each complexity, so that simple
+ones do not crowd out those that become good only by one more step; edits and operators make new ones of them. Once
+nothing better comes for a while the best one joins the model, and the next place has its turn. A search ends where no
+place finds anything better, and another begins, from nothing or from what a census suggests.
 
 The best single feature beside nothing is often a monster that imitates a sum of simple ones, and no step leads from it
 to them. So most searches begin narrow: complexity costs more than the prior says, features are shallow and have few
@@ -29,12 +29,12 @@ from modejump.features.language import draw_feature, functions_of, make_feature
 from modejump.features.pool import remember
 from modejump.features.table import COVARIATE, covariate, within_limits
 from modejump.kernels.evaluate import NEG_INF
-from modejump.kernels.neighbour import neighbour, set_model
+from modejump.kernels.neighbour import neighbour
 from modejump.kernels.populations.archive import keep
 from modejump.kernels.populations.edit_scores import place_beside
-from modejump.kernels.populations.genetic import DONE, TABLE_FULL, clear_record
+from modejump.kernels.populations.genetic import CENSUS_DUE, DONE, TABLE_FULL
 from modejump.kernels.populations.population import vacate
-from modejump.kernels.state import clear_model
+from modejump.kernels.populations.turns import BETTER, free_place, next_place, put_rest, settle, without_limits
 from modejump.kernels.store import first_slot
 
 # Shares of what is tried: features drawn at random, and what operators make of several; edits otherwise.
@@ -61,8 +61,6 @@ PROMISING = 0.5
 SPARE = 8192
 # Two features have one column where their fits differ by less than this share.
 SAME_FIT = 1e-9
-# Gain in log posterior for which a model is left: edits of the best models find the rest.
-BETTER = 0.01
 # Searches whose best models are noted.
 MOST_RUNS = 4096
 
@@ -75,11 +73,13 @@ class Evolution(NamedTuple):
     fit: np.ndarray  # float64 (C + 1, W): the same without the feature's own prior weight
     seen: np.ndarray  # uint64 (slots,): keys of what was tried beside the rest of the model, 0 where free
     member: np.ndarray  # uint8 (S,): the model
+    out: np.ndarray  # uint8 (S,): members that make way in this turn
     run_best: np.ndarray  # float64 (MOST_RUNS,): log posterior of the best model of each search that ended
     # generations; runs: searches that ended; tried: features; place: whose turn it is, the last one where a feature is
     # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
-    # left, where that is bounded; most: features of a model; depth, constants: of a feature at most; without: the
-    # functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun:
+    # left, where that is bounded; counted: whether a census is taken where a place begins; together: whether members
+    # that share covariates make way together; most: features of a model; depth, constants: of a feature at most;
+    # without: the functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun:
     # whether its place has begun; best: log posterior of the model; top: of the model with the best feature at this
     # place, less its cost; met: the highest that this search met; known: keys in ``seen``
     scalars: np.ndarray
@@ -96,10 +96,11 @@ def new_evolution(places: int, complexity: int, width: int, tries: int, patience
         fit=np.full(niches, NEG_INF),
         seen=np.zeros(1 << (17 if width else 0), np.uint64),
         member=np.zeros(places, np.uint8),
+        out=np.zeros(places, np.uint8),
         run_best=np.zeros(MOST_RUNS if width else 0),
         scalars=scalars_of(
-            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, most=0, depth=0, constants=0,
-            without=0, cost=0.0, started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
+            generations=0, runs=0, tried=0, place=0, stalled=0, idle=0, turns=0, counted=0, together=0, most=0, depth=0,
+            constants=0, without=0, cost=0.0, started=0, begun=0, best=NEG_INF, top=NEG_INF, met=NEG_INF, known=0,
         ),
         tries=tries,
         patience=patience,
@@ -278,19 +279,6 @@ def _census(fc):
 
 
 @kernel
-def _put_rest(fc):
-    """Put the state at the model without the member whose turn it is, with an empty store."""
-    evo, ch = fc.evolution, fc.chain
-    clear_record(ch)
-    # In the same order whatever came before, so that a search can be resumed.
-    clear_model(ch.state)
-    own, place = evo.member[evo.place], evo.place
-    evo.member[place] = 0
-    set_model(fc.data, ch.state, ch.work, ch.store, evo.member)
-    evo.member[place] = own
-
-
-@kernel
 def _begin_place(fc):
     """Turn to a place: what is known beside the rest of the model, and some features at random."""
     evo, ch, pool = fc.evolution, fc.chain, fc.pool
@@ -298,7 +286,7 @@ def _begin_place(fc):
     evo.top, evo.stalled, evo.begun = NEG_INF, 0, 1
     last = len(evo.member) - 1
     place = evo.place
-    _put_rest(fc)
+    put_rest(fc)
     if place == last:
         evo.best = ch.state.log_posterior
     for column in range(fc.space.n_columns):
@@ -310,7 +298,7 @@ def _begin_place(fc):
         if owner[s] >= 0:
             _try(fc, owner[s])
             if ch.store.count + FIRST_DRAWS + 2 > len(ch.store.log_posterior):
-                _put_rest(fc)
+                put_rest(fc)
     for _ in range(FIRST_DRAWS):
         _try(fc, draw_feature(fc.space, fc.table, ch.rng))
 
@@ -327,9 +315,7 @@ def _begin_search(fc):
         if owner[s] >= 0:
             slot[owner[s]] = 0
             owner[s] = -1
-    evo.cost = 0.0
-    evo.depth, evo.constants, evo.without = fc.space.max_depth, 1 << 30, 0
-    evo.most = len(evo.member) - 1
+    without_limits(fc)
     if uniform(rng) < NARROW:
         evo.most = min(evo.most, 1 + below(rng, 2))
     if uniform(rng) < NARROW:
@@ -341,94 +327,35 @@ def _begin_search(fc):
                 evo.without |= np.int64(1) << np.int64(code)
         evo.cost = fc.data.n * LEAST_COST * (MOST_COST / LEAST_COST) ** uniform(rng)
     evo.started = 1
-    evo.idle = 0
+    evo.idle = evo.together = 0
     evo.turns = -1
     evo.best = evo.met = NEG_INF
     evo.place = len(evo.member) - 1
+    evo.out[:] = 0
     _begin_place(fc)
-    _put_rest(fc)
+    put_rest(fc)
     _census(fc)
-
-
-@kernel
-def _best_of_pool(evo):
-    """The best feature at its cost, and the log posterior of the model with it, less the cost."""
-    best, top = np.int64(-1), NEG_INF
-    features, values = evo.feature, evo.value
-    for c in range(features.shape[0]):
-        for i in range(features.shape[1]):
-            if features[c, i] >= 0 and values[c, i] - evo.cost * c > top:
-                best, top = features[c, i], values[c, i] - evo.cost * c
-    return best, top
-
-
-@kernel
-def _free_place(evo):
-    """A place without a member; -1 where the model is as large as it may be."""
-    for place in range(evo.most):
-        if not evo.member[place]:
-            return np.int64(place)
-    return np.int64(-1)
-
-
-@kernel
-def _settle(fc):
-    """Give the place its best feature, or leave it empty, where that makes the model better; whether it does."""
-    evo, features, complexity = fc.evolution, fc.population.feature, fc.table.complexity
-    best, value = _best_of_pool(evo)
-    last, place = len(evo.member) - 1, evo.place
-    rest = now = fc.chain.state.log_posterior
-    if place < last:
-        now = evo.best - evo.cost * complexity[features[place]]
-    if best >= 0 and value > max(rest, now) + BETTER:
-        place = _free_place(evo) if place == last else place
-        if place < 0 or not place_beside(fc, place, best):
-            return False
-        features[place] = best
-        evo.member[place] = 1
-        evo.best = value + evo.cost * complexity[best]
-        return True
-    if place < last and rest > now + BETTER:
-        evo.member[place] = 0
-        vacate(fc, np.int64(place))
-        evo.best = rest
-        return True
-    return False
-
-
-@kernel
-def _next_place(fc):
-    """Whose turn it is next: the next member's, or that of a further one; False where none has found anything."""
-    evo, last = fc.evolution, len(fc.evolution.member) - 1
-    size = 0
-    for place in range(last):
-        size += evo.member[place]
-    if evo.idle >= size + (size < evo.most):
-        return False
-    place = evo.place
-    for _ in range(last + 1):
-        place = (place + 1) % (last + 1)
-        if (place == last and size < evo.most) or evo.member[place]:
-            break
-    evo.place = place
-    return True
 
 
 @kernel
 def _turn(fc):
     """End the turn of a place; then the next one, or another search."""
     evo = fc.evolution
-    evo.idle = 0 if _settle(fc) else evo.idle + 1
+    if settle(fc):
+        evo.idle = evo.together = 0
+    else:
+        evo.idle += 1
     evo.begun = 0
     evo.turns -= 1
-    if evo.turns != 0 and _next_place(fc):
+    if evo.turns != 0 and next_place(fc):
         return
     if evo.turns < 0 and evo.best > fc.archive.best - PROMISING * fc.data.n:
-        evo.cost = 0.0
-        evo.depth, evo.constants, evo.without = fc.space.max_depth, 1 << 30, 0
-        evo.idle = 0
-        evo.most = len(evo.member) - 1
-        evo.turns = 1 + np.sum(evo.member)
+        without_limits(fc)
+        evo.idle = evo.together = 0
+        evo.turns = 2 + 2 * np.sum(evo.member)
+        # The last place has had its turn within limits, and is the next one without them.
+        evo.place = len(evo.member) - 1
+        evo.out[:] = 0
     else:
         evo.run_best[evo.runs % len(evo.run_best)] = evo.met
         evo.runs += 1
@@ -436,21 +363,59 @@ def _turn(fc):
 
 
 @kernel
+def begin_with(fc, features):
+    """Begin a search with a model of several features, so far as it may have them, and without limits."""
+    evo, ch = fc.evolution, fc.chain
+    without_limits(fc)
+    evo.out[:] = 0
+    for i in range(len(features)):
+        put_rest(fc)
+        place = free_place(evo)
+        if place < 0 or not within_limits(fc.space, fc.table, features[i]) or not place_beside(fc, place, features[i]):
+            continue
+        fc.population.feature[place] = features[i]
+        evo.member[place] = 1
+        put_rest(fc)
+        if ch.state.log_posterior == NEG_INF:
+            evo.member[place] = 0
+            vacate(fc, np.int64(place))
+    put_rest(fc)
+    evo.best = ch.state.log_posterior
+    # First all of them make way together: a single feature may be better. There are no limits to go on without.
+    evo.out[:] = evo.member
+    evo.place = 0 if evo.member[0] else len(evo.member) - 1
+    evo.begun, evo.turns = 0, 1 << 30
+
+
+@kernel
+def try_features(fc, features):
+    """Try features at the place whose turn it is."""
+    put_rest(fc)
+    for i in range(len(features)):
+        _try(fc, features[i])
+
+
+@kernel
 def evolve_features(fc):
-    """So many generations as ``steps`` says; stops early where the table of features has to be renewed first."""
+    """So many generations as ``steps`` says; stops early where the table has to be renewed, or a census is due."""
     evo = fc.evolution
     for done in range(fc.steps):
         fc.done = done
         if _tight(fc):
             fc.reason = TABLE_FULL
             return
-        if not evo.started:
-            _begin_search(fc)
-        elif not evo.begun:
-            _begin_place(fc)
+        if not evo.begun:
+            if evo.started:
+                _begin_place(fc)
+            else:
+                _begin_search(fc)
+            if evo.counted:
+                evo.generations += 1
+                fc.done, fc.reason = done + 1, CENSUS_DUE
+                return
         else:
             top = evo.top
-            _put_rest(fc)
+            put_rest(fc)
             until = evo.tried + evo.tries
             for _ in range(4 * evo.tries):
                 if evo.tried < until:

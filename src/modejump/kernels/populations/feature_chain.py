@@ -18,14 +18,14 @@ from modejump.kernels.moves import Moves
 from modejump.kernels.populations.archive import Archive
 from modejump.kernels.populations.between import Between
 from modejump.kernels.populations.edit_scores import EditScores, evaluate_models, place_edits, score_edits
-from modejump.kernels.populations.evolve import Evolution, evolve_features
+from modejump.kernels.populations.evolve import Evolution, begin_with, evolve_features, try_features
 from modejump.kernels.populations.fresh_features import FreshFeatures, list_occupied, restore_place
 from modejump.kernels.populations.genetic import Genetic, evolve
 from modejump.kernels.populations.population import Population, fill_place
 from modejump.kernels.populations.reversible import finish, sample
 
 EVOLVE, SAMPLE, FINISH, PLACE_LIBRARY, RESTORE_PLACES, SCORE_EDITS, PLACE_EDITS, EVALUATE, SETTLE = range(9)
-EVOLVE_FEATURES, REMEMBER = 9, 10
+EVOLVE_FEATURES, REMEMBER, TRY_FEATURES, BEGIN_WITH = 9, 10, 11, 12
 
 
 class FeatureChain(NamedTuple):
@@ -91,6 +91,10 @@ def work(task, fc, numbers, models, values):
         for i in range(len(numbers)):
             if write_column(fc.space, fc.table, fc.pool, numbers[i]):
                 remember(fc.pool, numbers[i])
+    elif task == TRY_FEATURES:
+        try_features(fc, numbers)
+    elif task == BEGIN_WITH:
+        begin_with(fc, numbers)
     elif task == PLACE_EDITS:
         place_edits(fc, numbers)
     else:

@@ -18,7 +18,7 @@ from modejump.kernels.populations.population import admit, vacate
 from modejump.kernels.state import clear_model
 
 # Why a task ended: it is done, or the table of features has to be renewed first.
-DONE, TABLE_FULL = 0, 1
+DONE, TABLE_FULL, CENSUS_DUE = 0, 1, 2
 # Tries to fill an empty place.
 TRIES = 20
 

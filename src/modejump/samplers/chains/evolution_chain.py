@@ -7,15 +7,25 @@ import numpy as np
 from modejump.core.random import new_stream
 from modejump.features.expression import Expression
 from modejump.kernels.populations.evolve import CENSUS, FIRST_DRAWS, new_evolution
-from modejump.kernels.populations.feature_chain import EVOLVE_FEATURES, REMEMBER, RESTORE_PLACES
+from modejump.kernels.populations.feature_chain import (
+    BEGIN_WITH,
+    EVOLVE_FEATURES,
+    REMEMBER,
+    RESTORE_PLACES,
+    TRY_FEATURES,
+)
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
 from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain, span_of
+from modejump.samplers.result import SAME_BEST
+from modejump.samplers.warmup.census import can_count, census_of
 
 # Features kept of each complexity; tried in a generation; generations without anything better before the next place.
 WIDTH = 8
 TRIES = 128
 PATIENCE = 4
+# How often products of functions are counted where the turn before has found nothing better.
+AGAIN = 0.5
 # Columns that a chain keeps to try them beside other models.
 MOST_COLUMNS = 8192
 
@@ -57,6 +67,9 @@ class EvolutionChain(SearchChain):
         )
         complexity = int(self.arrays.space.max_complexity)
         self.replace(evolution=new_evolution(problem.size + 1, complexity, WIDTH, tries, PATIENCE))
+        self.arrays.evolution.scalars["counted"] = can_count(problem)
+        # Every other search begins with several simple terms, where there is a census; half of the chains with that.
+        self.number = seed.spawn_key[-1] if seed.spawn_key else 0
 
     @property
     def populations(self) -> int:
@@ -80,10 +93,31 @@ class EvolutionChain(SearchChain):
 
     @property
     def bests(self) -> np.ndarray:
-        """Log posterior of the best model of each search that ended, or of the first where none did."""
+        """Log posterior of the best model of each search."""
         evolution = self.arrays.evolution
         ended = evolution.run_best[: min(self.restarts, len(evolution.run_best))]
-        return ended.copy() if len(ended) else np.array([float(evolution.scalars["met"])])
+        met = float(evolution.scalars["met"])
+        # The search under way counts where it has met the best model already, and where there is no other.
+        return np.append(ended, met) if met >= self.best - SAME_BEST or not len(ended) else ended.copy()
+
+    def take_census(self) -> None:
+        """Try products that explain the response, or what the rest of the model leaves of it, at a place."""
+        evolution, members = self.arrays.evolution, self.arrays.population.feature
+        inside = np.flatnonzero(evolution.member[:-1])
+        constants: dict[Expression, np.ndarray] = {}
+        self.collect_constants([int(members[i]) for i in inside], constants)
+        others = [self.feature(int(members[i])) for i in inside if not evolution.out[i]]
+        own = [self.feature(int(members[i])) for i in inside if evolution.out[i]]
+        census = census_of(self.problem)
+        # By the chain's own stream, so that a search that is resumed is the same.
+        rng = np.random.default_rng(self.arrays.chain.rng.copy())
+        if not len(inside) and (self.restarts + self.number) % 2 == 0:
+            self.work(BEGIN_WITH, self.numbers(census.several(rng)))
+            return
+        suggested = census.beside(others, constants, rng)
+        if (own or not others) and (not evolution.scalars["idle"] or rng.random() < AGAIN):
+            suggested += census.suggest(census.target(own, others, constants), rng)
+        self.work(TRY_FEATURES, self.numbers(suggested))
 
     def begin_table(self) -> None:
         """Keep the model and the best features in a new table; columns of others are forgotten."""
@@ -122,7 +156,8 @@ class EvolutionChain(SearchChain):
         evolution.feature[...] = part.array("feature", np.int64, shape, (-1, count))
         for name in ("value", "fit", "run_best"):
             getattr(evolution, name)[...] = part.array(name, np.float64, getattr(evolution, name).shape)
-        evolution.member[:] = part.array("member", np.uint8, evolution.member.shape, (0, 2))
+        for name in ("member", "out"):
+            getattr(evolution, name)[:] = part.array(name, np.uint8, evolution.member.shape, (0, 2))
         evolution.scalars[...] = part.scalars(evolution.scalars)
         place = int(evolution.scalars["place"])
         part.need(0 <= place < len(evolution.member), "place")

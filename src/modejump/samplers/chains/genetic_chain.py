@@ -11,7 +11,7 @@ from modejump.core.random import new_stream
 from modejump.features.expression import Expression
 from modejump.kernels.populations.archive import NEGLIGIBLE
 from modejump.kernels.populations.feature_chain import EVOLVE
-from modejump.kernels.populations.genetic import TABLE_FULL
+from modejump.kernels.populations.genetic import CENSUS_DUE, TABLE_FULL
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.snapshots import Reader, Snapshot, fill_stream, fill_work, flatten, under, work_arrays
 from modejump.samplers.chains import feature_snapshots as stored
@@ -85,6 +85,9 @@ class SearchChain(Workspace):
     def begin_table(self) -> None:
         """Begin with an empty table of features, because the old one is full."""
 
+    def take_census(self) -> None:
+        """Try what a census suggests; by default nobody asks for one."""
+
     def compile(self) -> None:
         """Compile, so that no clock counts it."""
         self.work(self.task, steps=0)
@@ -95,6 +98,8 @@ class SearchChain(Workspace):
             _, reason = self.work(self.task, steps=left)
             if reason == TABLE_FULL:
                 self.begin_table()
+            elif reason == CENSUS_DUE:
+                self.take_census()
 
     @abstractmethod
     def snapshot(self) -> Snapshot:

@@ -34,7 +34,7 @@ EVOLUTIONS = 4
 EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.8
 PATIENCE = 30
 # More rows than this, or than the second where constants are fitted, are searched by a sample of so many.
-SEARCH_ROWS, FITTED_ROWS = 3_000, 2_000
+SEARCH_ROWS, FITTED_ROWS = 3_000, 1_000
 # Populations between two looks at the clock, at first; more or fewer where they take much less or more than this.
 _ROUND = 10
 _ROUND_SECONDS = 0.1

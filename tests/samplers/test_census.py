@@ -1,0 +1,138 @@
+"""The census of products: laws that it points to at once, and that it leaves one answer to a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from modejump import transforms
+from modejump.features.laws.language import Laws
+from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
+from modejump.features.laws.powers import LAW_TRANSFORMS
+from modejump.features.nonlinear.space import Space
+from modejump.kernels.census import cross_products
+from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.samplers.chains.evolution_chain import EvolutionChain
+from modejump.samplers.warmup.census import Census, can_count, census_of
+
+NAMES = ("a", "b", "k", "d")
+
+
+def language_of(functions=LAW_TRANSFORMS, names=NAMES, **limits) -> Laws:
+    return Laws(names, [transforms[name] for name in functions], Space(**limits))
+
+
+def problem_of(law, noise: float = 0.01, rows: int = 200, language: Laws | None = None) -> FeatureProblem:
+    """A law of four columns with noise."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(0.5, 3.0, size=(rows, 4))
+    y = law(*x.T)
+    return problem_over(x, y + noise * y.std() * rng.normal(size=rows), language or language_of())
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 4), (5, 7), (6, 3)])
+def test_cross_products_are_those_of_numpy(rows: int, columns: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(rows, 33)), rng.normal(size=(columns, 33))
+    out = np.zeros((rows, columns))
+    cross_products(a, b, out)
+    np.testing.assert_allclose(out, a @ b.T, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("law", "text"),
+    [
+        (lambda a, b, k, d: a * np.exp(-0.8 * b**2 / k**2) / k**2, "a*exp(c0*b^2/k^2)/k^2"),
+        (lambda a, b, k, d: (a / b) ** 1.5 * k**2 * np.exp(-0.5 * a * k**2 / b), "k^2*a^(3/2)*exp(c0*a*k^2/b)/b^(3/2)"),
+        (lambda a, b, k, d: 1.0 / (1.0 / a + 1.0 / b + 1.0 / k), "a*b*k/(a*b + a*k + b*k)"),
+        (lambda a, b, k, d: d * np.sqrt((a + 1.0) / (4.0 - a)), "d*sqrt((a + 1)/(a + c0))"),
+        (lambda a, b, k, d: a * 0.2 / ((b - 1.6) ** 2 + 0.2), "a/((b + c0)^2 + c1)"),
+        (lambda a, b, k, d: a * np.log(b + 1.0), "a*log(b + 1)"),
+    ],
+)
+def test_products_are_pointed_to(law, text: str) -> None:
+    """Of the fresh eyes of a few censuses one sees the law."""
+    problem = problem_of(law)
+    census = Census(problem)
+    wanted = problem.language.parse(text)
+    assert any(wanted in census.suggest(problem.y, np.random.default_rng(seed)) for seed in range(4))
+
+
+def test_sums_are_not_imitated() -> None:
+    """Several simple terms together are found, though single products explain more than each of them."""
+    problem = problem_of(lambda a, b, k, d: np.sin(a * b) + k * np.log(1.0 + d) + 0.3 * a**2, noise=0.05, rows=256)
+    found = [{f.text for f in Census(problem).several(np.random.default_rng(seed))} for seed in range(4)]
+    assert {"sin(a*b)", "k*log(d + 1)", "a^2"} in found
+
+
+def test_what_a_model_leaves_is_explained() -> None:
+    problem = problem_of(lambda a, b, k, d: 5.0 * a * b + k / d)
+    language = problem.language
+    suggested = Census(problem).beside([language.parse("a*b")], {}, np.random.default_rng(1))
+    assert language.parse("k/d") in suggested
+
+
+def test_the_target_of_a_place_is_what_the_others_leave() -> None:
+    problem = problem_of(lambda a, b, k, d: 5.0 * a * b + k / d, noise=0.0)
+    census, language = Census(problem), problem.language
+    target = census.target([language.parse("k/d")], [language.parse("a*b")], {})
+    np.testing.assert_allclose(target, (problem.x[2] / problem.x[3])[census.rows], rtol=1e-9)
+
+
+def test_columns_of_parts_are_those_of_their_features() -> None:
+    language = language_of(names=("a", "b"))
+    x = np.random.default_rng(3).uniform(0.5, 3.0, size=(2, 40))
+    table = dict(zip(language.names, x, strict=True))
+    parts = parts_of(language, x)
+    assert len(parts) > 500
+    plain = [part for part in parts if part.factor().constants == 0 and part.factor().is_monomial]
+    assert plain
+    for part in plain:
+        # Up to sign, which is the coefficient's.
+        np.testing.assert_allclose(np.abs(language.column(part.factor(), table, {})), np.abs(part.column), rtol=1e-9)
+    for growth in growths_of(language, x):
+        if growth.node.constants == 0:
+            np.testing.assert_allclose(language.column(growth.node, table, {}), growth.column, rtol=1e-9)
+    for some in factors_of(language, x, parts):
+        for node, column in some[1:]:
+            if node.constants == 0 and node.is_monomial:
+                np.testing.assert_allclose(np.abs(language.column(node, table, {})), np.abs(column), rtol=1e-9)
+
+
+def test_only_what_the_space_has_is_suggested() -> None:
+    """Functions, exponents and constants that the user left out stay out."""
+    language = language_of(("log", "square"), constants=False)
+    problem = problem_of(lambda a, b, k, d: a * np.exp(-b), language=language)
+    census = Census(problem)
+    rng = np.random.default_rng(1)
+    suggested = [*census.suggest(problem.y, rng), *census.beside([], {}, rng), *census.several(rng)]
+    assert suggested
+    assert all(language.contains(f) and f.constants == 0 for f in suggested)
+
+
+def test_parts_without_constants_have_none() -> None:
+    language = language_of(constants=False, names=("a", "b"))
+    x = np.random.default_rng(3).uniform(0.5, 3.0, size=(2, 40))
+    assert all(isinstance(part, Part) and part.factor().constants == 0 for part in parts_of(language, x))
+    assert not growths_of(language, x)
+
+
+def test_there_is_a_census_of_laws_with_gaussian_responses_alone() -> None:
+    x = np.random.default_rng(1).uniform(size=(60, 2))
+    counts = (x[:, 0] > 0.5).astype(float)
+    assert can_count(problem_over(x, x[:, 0] + 0.0, language_of(names=("a", "b"))))
+    assert not can_count(problem_over(x, counts, language_of(names=("a", "b")), family="binomial"))
+
+
+def test_chains_share_a_census() -> None:
+    problem = problem_of(lambda a, b, k, d: a / b)
+    assert census_of(problem) is census_of(problem)
+
+
+def test_members_that_imitate_a_feature_give_way_to_it_together() -> None:
+    """A search that begins with an imitation of one feature by several ends at the feature."""
+    problem = problem_of(lambda a, b, k, d: a / (b + 1.0) + k, noise=0.001)
+    chain = EvolutionChain(problem, np.random.SeedSequence(2), memory=1 << 22)
+    chain.run_to(120)
+    best = {f.text for f in chain.best_model()}
+    assert best == {"k", "a/(b + 1)"}
