@@ -25,15 +25,7 @@ class Digest:
 
     @classmethod
     def of(cls, values: np.ndarray, weight: np.ndarray | None) -> Digest:
-        """Digest of rows.
-
-        Parameters
-        ----------
-        values : ndarray of shape (k, m)
-            One line for each column of the table.
-        weight : ndarray of shape (m,), optional
-            Case weights; whole numbers count rows.
-        """
+        """Digest of rows: of values with one line for each column, and weights, where whole numbers count rows."""
         sums = np.zeros(2, np.uint64)
         for start in range(0, values.shape[1], _ROWS):
             some = slice(start, start + _ROWS)
@@ -43,15 +35,7 @@ class Digest:
 
     @classmethod
     def of_blocks(cls, blocks: Iterable[np.ndarray], weight: np.ndarray | None) -> Digest:
-        """The same of columns that come in blocks, one after the other.
-
-        Parameters
-        ----------
-        blocks : iterable of ndarrays of shape (k, m)
-            Some columns each, one line for each column.
-        weight : ndarray of shape (m,), optional
-            Case weights.
-        """
+        """The same of columns that come in blocks, one after the other."""
         numbers, before = np.zeros(1, np.uint64), 0
         for values in blocks:
             numbers = numbers + _numbers_of_rows(values, before)

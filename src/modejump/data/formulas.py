@@ -35,27 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FormulaSpec:
-    """How a formula turns rows into numeric columns and terms.
+    """How a formula turns rows into numeric columns and terms."""
 
-    Attributes
-    ----------
-    formula : str
-        The formula as given.
-    available : tuple of str
-        Columns that a ``.`` in the formula stands for.
-    columns : tuple of ColumnSpec
-        The columns it uses on its right side; levels where one enters as a factor.
-    texts : frozenset of str
-        Columns that are factors by their own type (text or categorical), as against numbers inside ``C()``.
-    model_spec : formulaic.ModelSpec
-        The coding.
-    """
-
-    formula: str
-    available: tuple[str, ...]
-    columns: tuple[ColumnSpec, ...]
+    formula: str  # the formula as given
+    available: tuple[str, ...]  # columns that a ``.`` in the formula stands for
+    columns: tuple[ColumnSpec, ...]  # the columns it uses on its right side; levels where one enters as a factor
+    # Columns that are factors by their own type (text or categorical), as against numbers inside ``C()``.
     texts: frozenset[str]
-    model_spec: ModelSpec
+    model_spec: ModelSpec  # the coding
 
     @property
     def variables(self) -> list[str]:
@@ -139,19 +126,7 @@ class FormulaSpec:
 def learn_formula(
     formula: str, data: Any, labels: bool = False, python: bool = False
 ) -> tuple[FormulaSpec, np.ndarray, Any]:
-    """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response.
-
-    Parameters
-    ----------
-    formula : str
-        For instance ``"y ~ a + C(f) + a:b"``.
-    data : data frame
-        The table with its columns.
-    labels : bool
-        Whether the response is a column of labels, which is handed on as it is.
-    python : bool
-        Whether any Python may stand in the formula.
-    """
+    """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response."""
     if not is_frame(data):
         raise InputError("a formula needs a data frame, whose columns it names; give pandas or polars.")
     frame = open_frame(data)
@@ -192,15 +167,7 @@ def _learnt(
 
 
 def columns_named(formula: str, names: Sequence[str]) -> list[str]:
-    """Columns of a table that a formula names, a ``.`` apart.
-
-    Parameters
-    ----------
-    formula : str
-        For instance ``"y ~ a + C(f) + a:b"``.
-    names : sequence of str
-        Columns of the table.
-    """
+    """Columns of a table that a formula names, a ``.`` apart."""
     used = [set(_variables(side, list(names))) for side in _parse(formula, ())]
     return [name for name in names if any(name in side for side in used)]
 

@@ -37,31 +37,15 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarkerSpec:
-    """How a table becomes markers and columns always in; learnt at fit, applied again at predict.
+    """How a table becomes markers and columns always in; learnt at fit, applied again at predict."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of the table.
-    markers : tuple of Marker
-        The markers that features are made of.
-    fixed : tuple of str
-        Columns that are in every model.
-    coding, missing : str
-        "binary" or "genotype", and what is done about missing genotypes.
-    total : int
-        Markers before any were left out.
-    named : bool
-        Whether the columns had names of their own.
-    """
-
-    columns: tuple[str, ...]
-    markers: tuple[Marker, ...]
-    fixed: tuple[str, ...]
-    coding: str
+    columns: tuple[str, ...]  # columns of the table
+    markers: tuple[Marker, ...]  # the markers that features are made of
+    fixed: tuple[str, ...]  # columns that are in every model
+    coding: str  # coding, missing: "binary" or "genotype", and what is done about missing genotypes
     missing: str
-    total: int
-    named: bool
+    total: int  # markers before any were left out
+    named: bool  # whether the columns had names of their own
 
     @property
     def names(self) -> list[str]:
@@ -91,10 +75,7 @@ class MarkerSpec:
     def apply(self, table: Any) -> np.ndarray:
         """The design matrix of new rows: markers, then columns always in.
 
-        Parameters
-        ----------
-        table : data frame, array, or genotypes read by ``read_plink``
-            Frames and files are read by name, arrays by position; after a fit on an array, so are frames.
+        Frames and files are read by name, arrays by position; after a fit on an array, so are frames.
         """
         blocks = open_columns(table)
         if not self.named or not (is_frame(table) or is_genotypes(table)):
@@ -163,31 +144,7 @@ class MarkerSpec:
 def learn_markers(
     table: Any, always_in: Any = (), coding: str = "binary", missing: str = "refuse", report: Report | None = None
 ) -> tuple[MarkerSpec, BitColumns, np.ndarray]:
-    """Read a table of markers and columns that are always in.
-
-    Parameters
-    ----------
-    table : data frame, array of shape (n, columns), or genotypes read by ``read_plink``
-        The covariates.
-    always_in : str, int, or sequence of them
-        Columns that are in every model, by name or position.
-    coding : {"binary", "genotype"}
-        Whether the other columns hold 0 and 1, or genotypes 0, 1, 2, each of which becomes a dominant marker
-        ``name_d`` and a recessive one ``name_r``.
-    missing : {"refuse", "mode"}
-        What to do about missing genotypes, see :func:`modejump.data.genotypes.learn_genotypes`.
-    report : callable, optional
-        Called with the columns read, all columns, and a note.
-
-    Returns
-    -------
-    spec : MarkerSpec
-        How the table was read.
-    markers : BitColumns
-        All markers that vary.
-    fixed : ndarray of shape (n, k)
-        The columns always in.
-    """
+    """Read a table of markers and columns that are always in."""
     for name, value, known in (("coding", coding, CODINGS), ("missing", missing, TREATMENTS)):
         if value not in known:
             raise InputError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")

@@ -43,23 +43,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means and centred products of columns, summed so that they do not cancel.
+    """Means and centred products of columns, summed so that they do not cancel."""
 
-    Attributes
-    ----------
-    n : float
-        Observations: rows, or the sum of their weights.
-    rows : int
-        Rows of positive weight.
-    mean : ndarray of shape (k,)
-        Means of the columns.
-    cross : ndarray of shape (k, k)
-        Sums of products of deviations from them; not finite where a value of a column is not, or is too large.
-    """
-
-    n: float
-    rows: int
-    mean: np.ndarray
+    n: float  # observations: rows, or the sum of their weights
+    rows: int  # rows of positive weight
+    mean: np.ndarray  # (k,): means of the columns
+    # (k, k): sums of products of deviations from them; not finite where a value of a column is not, or is too large.
     cross: np.ndarray
 
     @classmethod
@@ -89,17 +78,7 @@ class Moments:
 
 
 def by_parts(block: Block, columns: MakeColumns, summary: Callable[[np.ndarray, np.ndarray | None], S]) -> S:
-    """A summary of columns made from a block, a cacheful of rows at a time.
-
-    Parameters
-    ----------
-    block : Block
-        Rows of a chunk, at least one.
-    columns : callable
-        Makes the columns.
-    summary : callable
-        From columns and weights to a summary.
-    """
+    """A summary of columns made from a block, a cacheful of rows at a time."""
     m, step = block.values.shape[1], LEAST_ROWS
     found: S | None = None
     start = 0
@@ -144,21 +123,11 @@ def triangle_of(block: Block, columns: MakeColumns, mean: np.ndarray, scale: np.
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows drawn at random: those with the smallest of the numbers that all rows draw.
+    """Rows drawn at random: those with the smallest of the numbers that all rows draw."""
 
-    Attributes
-    ----------
-    size : int
-        Most rows.
-    ticket : ndarray of shape (m,)
-        The numbers that these rows drew.
-    rows : ndarray of shape (lines, m)
-        Their values, and in a last line their weights where they have any.
-    """
-
-    size: int
-    ticket: np.ndarray
-    rows: np.ndarray
+    size: int  # most rows
+    ticket: np.ndarray  # (m,): the numbers that these rows drew
+    rows: np.ndarray  # (lines, m): their values, and in a last line their weights where they have any
 
     @classmethod
     def of(cls, block: Block, size: int, seed: int) -> Sample:
@@ -199,17 +168,7 @@ class Overview:
 
 
 def overview_of(block: Block, order: np.ndarray, sample: int = 0, seed: int = 0) -> Overview:
-    """Overview of a block.
-
-    Parameters
-    ----------
-    block : Block
-        Rows of a chunk.
-    order : ndarray of int
-        Lines of the covariates and the response whose moments and digest are wanted.
-    sample, seed : int
-        Rows to draw, with all lines in place, and the seed of the draw.
-    """
+    """Moments and digest of some lines of a block, in order, and a sample of all lines where one is wanted."""
     lines = block._replace(values=take_lines(block.values, order))
     drawn = Sample.of(block, sample, seed) if sample else None
     return Overview(by_parts(lines, np.asarray, Moments.of), Digest.of(lines.values, block.weight), drawn)

@@ -57,17 +57,7 @@ def _refuse_gaps(numbers: np.ndarray) -> None:
 
 
 def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere.
-
-    Parameters
-    ----------
-    y : array or series
-        Labels: text, whole numbers, truth values, or categories.
-    weights : ndarray of shape (n,), optional
-        Case weights; the labels of rows of weight zero do not count.
-    rows : int
-        Rows of X.
-    """
+    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere."""
     values = _plain_labels(_one_column(None if y is None else _label_values(y), rows))
     used = values if weights is None else values[weights > 0]
     if used.dtype.kind == "f" and (used != np.floor(used)).any():

@@ -15,15 +15,9 @@ from modejump.data.names import Names, names_of, stored_names
 
 @dataclass(frozen=True)
 class WideSpec:
-    """The columns of a table of very many, each a number and a term.
+    """The columns of a table of very many, each a number and a term."""
 
-    Attributes
-    ----------
-    names : Names
-        Their names; only numbered where the table was an array.
-    """
-
-    names: Names
+    names: Names  # their names; only numbered where the table was an array
 
     @property
     def variables(self) -> Names:
@@ -38,10 +32,7 @@ class WideSpec:
     def apply(self, table: Any) -> np.ndarray:
         """The columns of new rows, in the numbers that they came in.
 
-        Parameters
-        ----------
-        table : data frame or array
-            Frames are read by column name, arrays by position; after a fit on an array, so are frames.
+        Frames are read by column name, arrays by position; after a fit on an array, so are frames.
         """
         design, names = read_columns(table)
         if (
@@ -78,13 +69,7 @@ def count_columns(table: Any) -> int:
 
 
 def read_columns(table: Any) -> tuple[np.ndarray, Names]:
-    """The columns of a table as they are, and their names.
-
-    Parameters
-    ----------
-    table : data frame or array of shape (n, columns)
-        Numbers: float64, float32 and int8 are read without a copy, in memory or mapped from a file.
-    """
+    """The columns of a table as they are, and their names."""
     if is_frame(table):
         frame = open_frame(table)
         other = next(

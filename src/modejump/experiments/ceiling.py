@@ -72,15 +72,6 @@ def selection_ceiling(problem: FeatureProblem, truth: Sequence[Expression], eta:
 
     Where the true laws are beyond doubt and the prior asks least of covariates, these are what a perfect sampler would
     detect besides the truth: the share of the false discoveries that is the prior's.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        An experiment's problem.
-    truth : sequence of features
-        The true laws.
-    eta : float
-        A law is detected where its probability exceeds this.
     """
     features = list(dict.fromkeys([*truth, *problem.covariates()]))
     columns = np.column_stack(problem.language.columns(features, problem.table, {}))

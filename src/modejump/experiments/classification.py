@@ -33,36 +33,16 @@ OTHERS = ("gradient boosting", "random forest", "penalised logistic")
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Rows of two classes, some of them for training.
+    """Rows of two classes, some of them for training."""
 
-    Attributes
-    ----------
-    name : str
-        What the table is called.
-    x : DataFrame
-        Covariates, standardised by the training rows.
-    y : ndarray
-        Classes.
-    train : ndarray of bool
-        Rows to learn from; the others are new.
-    """
-
-    name: str
-    x: pd.DataFrame
-    y: np.ndarray
-    train: np.ndarray
+    name: str  # what the table is called
+    x: pd.DataFrame  # covariates, standardised by the training rows
+    y: np.ndarray  # classes
+    train: np.ndarray  # rows to learn from; the others are new
 
     @classmethod
     def of(cls, frame: pd.DataFrame, source: str) -> Classes:
-        """Classes of a table with a column ``train`` and one of the known responses.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            The table.
-        source : str
-            Where it comes from, for messages.
-        """
+        """Classes of a table with a column ``train`` and one of the known responses."""
         found = [name for name, target in TARGETS.items() if target in frame.columns]
         if len(found) != 1 or "train" not in frame.columns:
             known = ", ".join(map(repr, TARGETS.values()))
@@ -78,15 +58,7 @@ class Classes:
 
 
 def read_classes(path: Path, read: Callable[[Path], pd.DataFrame]) -> list[Classes]:
-    """The tables of a directory, or the one of a file.
-
-    Parameters
-    ----------
-    path : Path
-        Directory or file.
-    read : callable
-        Reads a table.
-    """
+    """The tables of a directory, or the one of a file."""
     files = [path]
     if path.is_dir():
         files = [file for name in TARGETS if (file := path / f"{name}.csv").exists()]

@@ -45,19 +45,7 @@ class Study(Protocol):
 
 
 def run_study(study: Study, path: Path | None = None, jobs: int = 1, progress: Report | None = None) -> Rows:
-    """Run what is not yet in the file and return the rows.
-
-    Parameters
-    ----------
-    study : Study
-        What to run.
-    path : path, optional
-        JSON file that is written after every run and that a later call continues from.
-    jobs : int
-        Runs side by side, in threads; compiled code leaves the interpreter to the others.
-    progress : callable, optional
-        Called with (done, total, note).
-    """
+    """Run what is not yet in the JSON file, which is written after every run, and return the rows."""
     ledger = Ledger(path, study.settings, study.rows)
     missing = [cell for cell in study.cells() if run_key(*cell) not in ledger.outcomes]
     study.prime(missing)

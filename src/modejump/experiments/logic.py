@@ -108,15 +108,7 @@ KINDS = {
 
 
 def logic_design(kinds: Sequence[str] = tuple(KINDS), rows: int = ROWS) -> Design:
-    """The experiment on simulated logic expressions, for a trial to repeat.
-
-    Parameters
-    ----------
-    kinds : sequence of str
-        Kinds of features.
-    rows : int
-        Rows of each data set.
-    """
+    """The experiment on simulated logic expressions, for a trial to repeat."""
     laws = {
         name: {label: KINDS[name].conjunction.join(f"X{j}" for j in members) for label, _, members in TERMS}
         for name in kinds

@@ -245,15 +245,6 @@ def residual_shares(z: np.ndarray, response: np.ndarray, models: np.ndarray) -> 
 
     The canonical evaluation of :mod:`modejump.kernels.evaluate` for all models at once: Cholesky factors of their Gram
     matrices, refined from the columns where the fit is nearly perfect, and floored.
-
-    Parameters
-    ----------
-    z : ndarray of shape (features, n)
-        Columns without the base, of unit length.
-    response : ndarray of shape (n,)
-        Response without the base, of unit length.
-    models : ndarray of shape (m, k)
-        Rows of ``z`` in each model.
     """
     count, k = models.shape
     corr = z @ response

@@ -27,15 +27,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
-    """Cut a text into tokens, the last of which is the end.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    symbols : sequence of str
-        What stands for itself; a symbol that begins with another one comes first.
-    """
+    """Cut a text into tokens, the last of which is the end; a symbol that begins with another one comes first."""
     at = 0
     while at < len(text):
         symbol = next((symbol for symbol in symbols if text.startswith(symbol, at)), None)

@@ -243,30 +243,14 @@ FAMILIES = Families("family")
 
 
 def register_link(family: str, link: Link) -> None:
-    """Add a link to a family.
-
-    Parameters
-    ----------
-    family : str
-        Name of the family.
-    link : Link
-        The link; one of the same name gives way to it.
-    """
+    """Add a link to a family; one of the same name gives way to it."""
     owner = FAMILIES.find(family)
     LINKS.register(link, f"{family} {link.name}")
     owner.links = (*(other for other in owner.links if other.name != link.name), link)
 
 
 def resolve_family(family: str | Family, link: str | None = None) -> Family:
-    """A family by name, with its first link where none is given.
-
-    Parameters
-    ----------
-    family : str or Family
-        The family, by name; one with a parameter as in "student(3)".
-    link : str, optional
-        The link.
-    """
+    """A family by name, such as "student(3)", with its first link where none is given."""
     if isinstance(family, Family):
         if link not in (None, family.link):
             raise InputError(f"link {link!r} does not go with {family!r}, which has its own; leave link out.")

@@ -32,22 +32,8 @@ def coefficients(
     standard deviation is infinite where the posterior has two degrees of freedom or less. Those of a generalised
     linear model are on the scale of its linear predictor.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-    columns : sequence of str, optional
-        Names of the candidate columns in the problem's order; default the name of the term, with ``[1]``,
-        ``[2]``, ... behind it where a term has several columns.
-    base_columns : sequence of str, optional
-        Names of the columns of terms always in, without the intercept.
-    kind : str
-        "bma", or "best" or "median" for one model.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by column: the intercept, columns always in, then the candidates in the problem's order.
+    Columns of a term of several are called by its name with ``[1]``, ``[2]``, ... behind it, unless names are given.
+    The table begins with the intercept and the columns always in.
     """
     return labelled(posterior.problem, posterior.predictor(kind).coefficient_moments(), columns, base_columns)
 

@@ -25,18 +25,10 @@ Correlation = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Joint(NamedTuple):
-    """Which models have which term, and the weights of the models.
+    """Which models have which term, and the weights of the models."""
 
-    Attributes
-    ----------
-    weight : ndarray of shape (models,)
-        Weights; the sum is one.
-    words : ndarray of uint64, shape (terms, W)
-        For each term the models that have it, as bits.
-    """
-
-    weight: np.ndarray
-    words: np.ndarray
+    weight: np.ndarray  # (models,): weights; the sum is one
+    words: np.ndarray  # (terms, W): for each term the models that have it, as bits
 
     @classmethod
     def of(cls, models: np.ndarray, weight: np.ndarray, terms: np.ndarray) -> Joint:
@@ -205,18 +197,7 @@ def posterior_sets(posterior: Posterior, level: float, purity: float, min_probab
 
 
 def covariate_inclusion(posterior: Posterior) -> pd.Series:
-    """Probability that each covariate is in the model: in some feature of it, after a search among features.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-
-    Returns
-    -------
-    Series
-        Probabilities by name: of all terms, or of the covariates in the features found. Others were in no model held.
-    """
+    """Probability that each covariate is in the model, or in some feature of it after a search among features."""
     if posterior.laws is None:
         return pd.Series(posterior.probability, index=pd.Index(posterior.problem.names), dtype=np.float64)
     found: dict[str, list[int]] = {}

@@ -30,20 +30,6 @@ def to_arviz(posterior: Posterior, draws: int = 1000, random_state: int = 0) -> 
     The group ``posterior`` holds ``coefficient`` with dimensions chain (one), draw and column: independent draws from
     the posterior averaged over models. After sampling the group ``sample_stats`` holds ``batch_share`` with dimensions
     chain, draw (a batch of steps) and feature. A likelihood of the user's own has no coefficients.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-    draws : int
-        Draws of the coefficients.
-    random_state : int
-        Seed of these draws.
-
-    Returns
-    -------
-    InferenceData or DataTree
-        Whichever the installed ArviZ uses.
     """
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise InputError(f"draws must be a whole number of at least 1; got {draws!r}.")

@@ -22,28 +22,15 @@ MAX_MODELS = 2000
 
 
 class KeptModels(NamedTuple):
-    """Models that stand for the posterior.
+    """Models that stand for the posterior."""
 
-    Attributes
-    ----------
-    words : ndarray of uint64, shape (m, W)
-        The models as bit sets.
-    weight : ndarray of shape (m,)
-        Their weights; the sum is one.
-    resid : ndarray of shape (m,)
-        Residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient. Empty for generalised linear
-        models.
-    mass : float
-        Posterior mass that these models stand for.
-    fits : LaplaceFits, optional
-        Fits of generalised linear models.
-    """
-
-    words: np.ndarray
-    weight: np.ndarray
+    words: np.ndarray  # (m, W): the models as bit sets
+    weight: np.ndarray  # (m,): their weights; the sum is one
+    # (m,): residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient. Empty for generalised
+    # linear models.
     resid: np.ndarray
-    mass: float
-    fits: LaplaceFits | None = None
+    mass: float  # posterior mass that these models stand for
+    fits: LaplaceFits | None = None  # fits of generalised linear models
 
     @property
     def estimated(self) -> np.ndarray:

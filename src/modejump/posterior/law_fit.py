@@ -39,24 +39,12 @@ class Data(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A fitted law.
+    """A fitted law."""
 
-    Attributes
-    ----------
-    constants : ndarray
-        Constants inside the terms.
-    coef : ndarray
-        Intercept, then the coefficient of each term.
-    covariance : ndarray
-        Covariance of coefficients and constants, in this order.
-    freedom : float
-        Degrees of freedom of the noise; infinite where its size is known.
-    """
-
-    constants: np.ndarray
-    coef: np.ndarray
-    covariance: np.ndarray
-    freedom: float
+    constants: np.ndarray  # constants inside the terms
+    coef: np.ndarray  # intercept, then the coefficient of each term
+    covariance: np.ndarray  # covariance of coefficients and constants, in this order
+    freedom: float  # degrees of freedom of the noise; infinite where its size is known
 
 
 def fit_constants(
@@ -66,16 +54,7 @@ def fit_constants(
 
     Constants start from many places; the best few are followed on a sample of the rows, the best one on all rows.
 
-    Parameters
-    ----------
-    columns : callable
-        Columns of the terms.
-    scales : mapping from str to Scale
-        Where the search for each constant starts.
-    data : Data
-        The responses.
-    start : ndarray, optional
-        Constants near the optimum, where they are known: nothing else is tried.
+    Where ``start`` is given, nothing else is tried.
     """
     rows = slice(None)
     constants = np.zeros(0)
@@ -94,14 +73,8 @@ def fit_constants(
 
 
 def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tuple[Estimate, Data]:
-    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves.
-
-    Returns
-    -------
-    estimate : Estimate
-        The law, given the weights.
-    data : Data
-        The responses with these weights, and the family with its degrees of freedom.
+    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves. Returns the
+    law, and the data with these weights and degrees of freedom.
     """
     family = data.family
     assert isinstance(family, Student)

@@ -28,13 +28,7 @@ NEGLIGIBLE = 1e-4
 
 
 def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
-    """One posterior from several of the same problem.
-
-    Parameters
-    ----------
-    posteriors : sequence of Posterior
-        The posteriors; an exact one among them is the answer.
-    """
+    """One posterior from several of the same problem; an exact one among them is the answer."""
     first = posteriors[0]
     if any(posterior.reweighting is not None for posterior in posteriors):
         raise InputError("reweighted models cannot be merged; merge the models that they were made from first.")
@@ -153,13 +147,7 @@ def _alike(lengths: Sequence[int]) -> list[int]:
 
 
 def united_models(tables: Sequence[ModelTable]) -> ModelTable:
-    """The distinct models of several tables, best first, with visits and chains added.
-
-    Parameters
-    ----------
-    tables : sequence of ModelTable
-        Tables over the same terms.
-    """
+    """The distinct models of several tables, best first, with visits and chains added."""
     words = np.concatenate([table.words for table in tables])
     values = np.concatenate([table.log_posterior for table in tables])
     distinct, where = np.unique(words, axis=0, return_inverse=True)

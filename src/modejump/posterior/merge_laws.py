@@ -26,11 +26,6 @@ def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """Each of several posteriors over the laws of all of them.
 
     A feature that one run knows as another spelling of a law is that law.
-
-    Parameters
-    ----------
-    posteriors : sequence of Posterior
-        Posteriors of searches of one problem.
     """
     parts = [_laws_of(posterior) for posterior in posteriors]
     law_of = _united_laws(parts)

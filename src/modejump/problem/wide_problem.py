@@ -53,14 +53,10 @@ class ColumnsByName(Mapping[str, np.ndarray]):
 
 @dataclass(frozen=True, eq=False)
 class WideProblem(FeatureProblem):
-    """A problem over the columns of a table; ``x`` has one line for each, in the numbers that it came in.
+    """A problem over the columns of a table; ``x`` has one line for each, in the numbers that it came in."""
 
-    Attributes
-    ----------
-    lengths : ndarray of shape (columns,)
-        Lengths of the weighted columns without the base; zero where nothing is left, so that no model has the column.
-    """
-
+    # (columns,): lengths of the weighted columns without the base; zero where nothing is left, so that no model has
+    # the column.
     lengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
@@ -104,31 +100,8 @@ def wide_problem(
 ) -> WideProblem:
     """Check the data and make a problem over the columns of a table.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n, columns)
-        The columns, of float64, float32 or int8. Where they lie one after the other (Fortran's order, or the transpose
-        of a mapped file with one line for each), no copy is made; otherwise one, of the same numbers.
-    y : ndarray of shape (n,)
-        Response.
-    names : sequence of str, optional
-        Names of the columns; default x0, x1, ...
-    coef_prior, model_prior : str or prior object
-        Prior of the coefficients given the model, and prior of the models, which depends on their size alone.
-    weights : ndarray of shape (n,), optional
-        Case weights.
-    intercept : bool
-        Whether every model has an intercept.
-    family : str or Family
-        Family of the response, one of the package's own.
-    link : str, optional
-        Link function; default the family's first.
-    offset : ndarray of shape (n,), optional
-        Known part of the linear predictor; not for Gaussian responses.
-    always_in : mapping of str to ndarray of shape (n,) or (n, k), optional
-        Columns that are in every model beside the intercept, by the name of their term.
-    pool : ThreadPool, optional
-        Threads that share the work.
+    Columns are of float64, float32 or int8. Where they lie one after the other (Fortran's order, or the transpose of a
+    mapped file with one line for each), no copy is made; otherwise one, of the same numbers.
     """
     family = resolve_family(family, link)
     if family.custom:

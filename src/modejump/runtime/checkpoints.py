@@ -20,22 +20,13 @@ MOST_SHARE = 0.01
 
 
 class NoCheckpoint:
-    """A run that leaves nothing behind.
+    """A run that leaves nothing behind."""
 
-    Attributes
-    ----------
-    state : mapping or None
-        What an earlier run left, made of what JSON holds: its algorithm, its phase, its position in the schedule, and
-        the seconds spent. None at the beginning of a run.
-    arrays : mapping of str to ndarray
-        Snapshots of its chains, and what they know together.
-    also : mapping of str to ndarray
-        What was settled before the chains began, and belongs to every checkpoint.
-    """
-
+    # What an earlier run left, made of what JSON holds: its algorithm, its phase, its position in the schedule, and
+    # the seconds spent. None at the beginning of a run.
     state: Mapping[str, Any] | None = None
-    arrays: Snapshot = {}
-    also: Snapshot = {}
+    arrays: Snapshot = {}  # snapshots of its chains, and what they know together
+    also: Snapshot = {}  # what was settled before the chains began, and belongs to every checkpoint
     _algorithm, _began = "", 0.0
 
     def begin(self, algorithm: str) -> float:

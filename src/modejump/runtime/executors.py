@@ -104,17 +104,6 @@ class Executor:
 
         Chains differ in the time that they take. So a thread leaves a chain after half of what is left to do, and
         takes the chain that is most behind.
-
-        Parameters
-        ----------
-        work : callable
-            Takes a chain, and ``count``.
-        chains : sequence
-            The chains.
-        count : int
-            How often.
-        aside : Aside, optional
-            What one thread does first, while there is work for the others.
         """
         if not self.overlaps(len(chains)):
             if aside is not None:

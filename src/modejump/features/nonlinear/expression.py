@@ -162,20 +162,8 @@ class Feature(Expression):
 
 
 def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
-    """Return the feature of this kind in canonical form, without asking whether its transform exists.
-
-    Parameters
-    ----------
-    kind : {"covariate", "modification", "product", "projection"}
-        What the feature is at its root.
-    label : str
-        Name of the covariate or the transform, empty for a product.
-    children : iterable of Feature
-        Argument, factors or parents.
-
-    Returns
-    -------
-    Feature
+    """The feature of this kind in canonical form, without asking whether its transform exists; the label is the name
+    of the covariate or the transform.
     """
     inside = _factors(children) if kind == "product" else set(children) if kind == "projection" else children
     parts = tuple(sorted(inside))
@@ -206,19 +194,8 @@ def evaluate(
 ) -> NDArray[np.float64]:
     """Return the column of a feature, in plain NumPy.
 
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    table : mapping from str to array of n floats
-        The covariates' columns.
-    alphas : mapping from Feature to array of w + 1 floats, optional
-        For each projection in the feature its intercept and the coefficients of its parents, in order.
-
-    Returns
-    -------
-    ndarray
-        n floats, NaN outside the domain of a transform.
+    ``alphas`` has for each projection its intercept and the coefficients of its parents. Outside the domain of a
+    transform there is NaN.
 
     Examples
     --------
@@ -232,15 +209,7 @@ def evaluate(
 def evaluate_all(
     features: Sequence[Feature], table: Mapping[str, ArrayLike], alphas: Mapping[Feature, ArrayLike] | None = None
 ) -> list[NDArray[np.float64]]:
-    """Return the columns of some features; what they share is computed once.
-
-    Parameters
-    ----------
-    features : sequence of Feature
-        The features.
-    table, alphas
-        As for `evaluate`.
-    """
+    """Return the columns of some features; what they share is computed once."""
     given = _columns({name for feature in features for name in feature.covariates}, table)
     columns: dict[Feature, NDArray[np.float64]] = {}
     with np.errstate(all="ignore"):

@@ -39,19 +39,7 @@ class NewRows(NamedTuple):
 def new_rows(
     problem: Problem, x: np.ndarray, always: np.ndarray | None = None, offset: np.ndarray | None = None
 ) -> NewRows:
-    """Check and arrange new rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem they belong to.
-    x : ndarray of shape (rows, p)
-        Candidate columns in the problem's order.
-    always : ndarray of shape (rows, b), optional
-        Columns of the terms that are always in, without the intercept.
-    offset : ndarray of shape (rows,), optional
-        Known part of the linear predictor; zero where it is not given. Not for Gaussian responses.
-    """
+    """Check and arrange new rows: candidate columns in the problem's order, columns always in, and offset."""
     x = np.asarray(x, dtype=np.float64)
     if x.ndim != 2 or x.shape[1] != problem.n_columns:
         raise InputError(f"new rows have shape {x.shape}, but the problem has {problem.n_columns} candidate columns.")
@@ -223,15 +211,7 @@ class PredictiveDistribution:
         raise NotImplementedError
 
     def interval(self, new: NewRows, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the central interval of new rows.
-
-        Parameters
-        ----------
-        new : NewRows
-            The rows.
-        level : float
-            Probability that it holds; at least that for counts.
-        """
+        """Ends of the central interval of new rows; for counts it holds with at least that probability."""
         if not 0.0 < level < 1.0:
             raise InputError(f"the level of an interval must lie between 0 and 1, for instance 0.9; got {level!r}.")
         ends = self.quantiles(new, np.array([0.5 - level / 2, 0.5 + level / 2]))

@@ -143,15 +143,7 @@ class GlmPredictor(PredictiveDistribution):
         return np.where(np.isnan(out), np.inf, out)
 
     def cdf(self, new: NewRows, y: np.ndarray) -> np.ndarray:
-        """Probability that each row's response is at most ``y``.
-
-        Parameters
-        ----------
-        new : NewRows
-            The rows.
-        y : ndarray of shape (rows,)
-            One value for each row.
-        """
+        """Probability that each row's response is at most ``y``."""
         y = np.asarray(y, dtype=np.float64)
         if self.family.response == "class":
             return np.where(y < 0.0, 0.0, np.where(y < 1.0, 1.0 - self.mean(new), 1.0))

@@ -32,13 +32,6 @@ def floor_share(noise_floor: float, n: float, tss: float) -> float:
 
     Every residual sum of squares grows by ``n * noise_floor**2``, so that a residual share becomes ``resid + (1 -
     resid) * share``.
-
-    Parameters
-    ----------
-    noise_floor : float
-        Standard deviation that the measurement cannot resolve, in units of the response.
-    n, tss : float
-        Observations, and RSS of the base model.
     """
     unresolved = n * noise_floor**2
     return unresolved / (tss + unresolved) if unresolved > 0.0 else 0.0
