@@ -103,13 +103,10 @@ def test_other_values_are_refused_by_column_and_row(value: float, shown: str) ->
 
 
 def test_what_is_no_table_of_numbers_is_refused() -> None:
-    from scipy.sparse import csr_array
-
     for table, said in (
         (pd.DataFrame({"a": [0, 1], "b": ["0", "1"]}), "column 'b' does not hold numbers"),
         (np.array([["0", "1"]]), "does not hold numbers"),
         (np.zeros(3), "1 dimension"),
-        (csr_array(np.eye(3)), "sparse"),
     ):
         with pytest.raises(InputError, match=said):
             BitColumns.pack(table)

@@ -16,7 +16,7 @@ import numpy as np
 from modejump.core.bits import and_count, pack_block
 from modejump.core.compilation import entry, kernel
 from modejump.core.errors import InputError
-from modejump.data.coding import is_frame, open_frame
+from modejump.data.coding import holds_numbers, is_frame, number_array, open_frame
 from modejump.data.names import NumberedNames
 
 # Bytes of the columns that are read at a time.
@@ -196,19 +196,13 @@ def open_columns(table: Any) -> ColumnBlocks:
             return np.stack([_numbers(frame.get_column(frame.columns[j]), names[j]) for j in range(start, stop)], 1)
 
         return ColumnBlocks(names, len(frame), read)
-    if hasattr(table, "toarray"):
-        raise InputError("X is a sparse matrix, which cannot be read here; call .toarray() on it first.")
-    array = np.asarray(table)
-    if array.ndim != 2:
-        raise InputError(f"X has {array.ndim} dimension(s), but a table has 2: rows and columns.")
-    if array.dtype.kind not in "biuf":
-        raise InputError("X does not hold numbers; convert it to numbers first.")
+    array = number_array(table)
     return ColumnBlocks(list(NumberedNames(array.shape[1])), len(array), lambda a, b: array[:, a:b])
 
 
 def _numbers(series: nw.Series[Any], name: str) -> np.ndarray:
     """A column of a frame, NaN where it is missing."""
-    if not (series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean)):
+    if not holds_numbers(series.dtype):
         raise InputError(f"column {name!r} does not hold numbers; convert it to numbers or drop it.")
     values = series.to_numpy()
     return values if values.dtype.kind in "biuf" else np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)

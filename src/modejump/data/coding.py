@@ -47,6 +47,21 @@ def open_frame(table: Any) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
 
+def holds_numbers(kind: nw.dtypes.DType) -> bool:
+    """Whether columns of a type hold numbers or truth values."""
+    return kind.is_numeric() or isinstance(kind, nw.Boolean)
+
+
+def number_array(table: Any) -> np.ndarray:
+    """An array of numbers with rows and columns, as it is."""
+    array = np.asarray(table)
+    if array.ndim != 2:
+        raise InputError(f"X has {array.ndim} dimension(s), but a table has 2: Reshape your data.")
+    if array.dtype.kind not in "biuf":
+        raise InputError("X does not hold numbers; convert it to numbers first.")
+    return array
+
+
 def _nulls(column: nw.Series[Any]) -> np.ndarray:
     """Which entries of a column are missing."""
     return np.asarray(column.is_null().to_numpy(), dtype=bool)
@@ -139,6 +154,8 @@ class TableSpec:
     named: bool = True  # whether the columns had names of their own; an array's columns have positions only
     missing: str = "refuse"  # "refuse" missing values, or replace them by the "median"
 
+    intercept = True  # a table always goes with one
+
     @classmethod
     def of_numbers(
         cls, names: Sequence[str], groups: Mapping[str, Sequence[str | int]] | None = None, named: bool = True
@@ -160,11 +177,6 @@ class TableSpec:
     def variables(self) -> list[str]:
         """Columns that new data must have."""
         return self.names
-
-    @property
-    def intercept(self) -> bool:
-        """A table always goes with an intercept."""
-        return True
 
     @property
     def terms(self) -> dict[str, list[int]]:

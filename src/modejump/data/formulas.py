@@ -21,6 +21,7 @@ import pandas as pd
 from modejump.core.errors import InputError
 from modejump.data.coding import (
     ColumnSpec,
+    holds_numbers,
     is_frame,
     levels_of,
     open_frame,
@@ -268,7 +269,7 @@ def _variables_frame(frame: nw.DataFrame[Any], names: list[str], where: str) -> 
         refuse_missing(series, name)
         if series.dtype.is_temporal():
             raise InputError(f"column {name!r} holds dates or times; turn it into numbers before the formula.")
-        if series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean):
+        if holds_numbers(series.dtype):
             columns[name] = series.to_numpy()
         else:
             columns[name] = pd.Categorical(series.to_list(), categories=list(levels_of(series)))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.data.genotypes import MISSING
+from modejump.data.markers import MISSING
 
 _MAGIC, _BY_VARIANT, _BY_SAMPLE = b"\x6c\x1b", b"\x01", b"\x00"
 _BIM = ("chromosome", "name", "distance", "position", "allele", "other")
@@ -25,7 +25,7 @@ _NO_PHENOTYPE = ("-9", "NA", "na", "NaN", "nan")
 
 @dataclass(frozen=True, eq=False)
 class PlinkGenotypes:
-    """Genotypes of PLINK's files, which are read when asked for; `learn_genotypes` codes them as binary markers.
+    """Genotypes of PLINK's files, which are read when asked for.
 
     Attributes
     ----------

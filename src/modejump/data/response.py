@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from modejump.core.errors import InputError, ModejumpWarning
+from modejump.data.coding import holds_numbers
 
 # Where the user's call is, seen from the functions that read what it was given.
 _USERS_LINE = 5
@@ -125,8 +126,7 @@ def response_values(y: Any) -> np.ndarray:
     """A response or weights as an array, from whatever holds them; missing values become NaN."""
     opened = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(opened, nw.Series):
-        numeric = opened.dtype.is_numeric() or isinstance(opened.dtype, nw.Boolean)
-        return np.asarray((opened.cast(nw.Float64()) if numeric else opened).to_numpy())
+        return np.asarray((opened.cast(nw.Float64()) if holds_numbers(opened.dtype) else opened).to_numpy())
     return np.asarray(opened.to_numpy() if isinstance(opened, nw.DataFrame) else y)
 
 
