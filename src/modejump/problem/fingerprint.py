@@ -37,11 +37,6 @@ PARTS = {
 }
 
 
-def fingerprint(problem: Problem | FeatureProblem) -> str:
-    """A digest of a problem: of its data, terms or space, likelihood, and priors."""
-    return _sha256(fingerprints(problem))
-
-
 def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
     """A digest of each part of a problem, by its name; none for a likelihood of the user's own."""
     if problem.family.custom:

@@ -240,29 +240,8 @@ class Problem:
         model_prior: Any,
         digest: str | None = None,
     ) -> Problem:
-        """A Gaussian problem with an intercept from the products of its columns, whose rows are elsewhere.
-
-        Parameters
-        ----------
-        layout : Layout
-            Candidates and terms always in.
-        columns : Columns
-            Loadings and lengths of the candidates; in place of the rows the factor of the base, and where fits may be
-            near-perfect the factor of all columns.
-        gram, corr : ndarray
-            Products of the standardised candidates with each other and with the standardised response.
-        n : float
-            Observations.
-        rows : int
-            Rows.
-        base_rss : float
-            Residual sum of squares of the base model.
-        base_coef : ndarray
-            Its coefficients.
-        coef_prior, model_prior : str or prior object
-            The priors.
-        digest : str, optional
-            Digest of the rows.
+        """A Gaussian problem with an intercept from the products of its columns, whose rows are elsewhere: in their
+        place stands the factor of the base, and where fits may be near-perfect the factor of all columns.
         """
         family, base = resolve_family("gaussian"), len(columns.loading)
         check_observations(n, base)
