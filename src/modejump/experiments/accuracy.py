@@ -15,7 +15,7 @@ from modejump.core.errors import InputError
 from modejump.experiments.ceiling import exact_laws
 from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
-from modejump.experiments.ledger import Cell, Outcome, Rows, digest, run_key, run_seed
+from modejump.experiments.ledger import Cell, Outcome, Rows, digest, finished, run_seed
 from modejump.experiments.protocols import EXPERIMENTS, Planets
 from modejump.features.expression import Expression
 from modejump.features.nonlinear.space import Space
@@ -191,8 +191,7 @@ class Study:
         """One row for each case, algorithm, kind of estimate and time that has a finished run."""
         made = []
         for name, algorithm, seconds in self._kinds():
-            keys = [run_key(name, algorithm, seconds, i) for i in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, name, algorithm, seconds)
             for kind in ESTIMATES:
                 kept = [o[kind] for o in done if kind in o]
                 if kept:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.experiments.ledger import Cell, Outcome, Rows, run_key
+from modejump.experiments.ledger import Cell, Outcome, Rows, finished
 
 TRANSFORMS = ("gauss", "tanh", "atan", "sin")
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
@@ -122,8 +122,7 @@ class Comparison:
         """One row for each table and method: median, lowest and highest accuracy of its runs so far."""
         rows = []
         for table, method in ((t, m) for t in self.tables for m in (*self.algorithms, *OTHERS)):
-            keys = [run_key(table.name, method, run) for run in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, table.name, method)
             if not done:
                 continue
             found = [outcome["accuracy"] for outcome in done]

@@ -73,6 +73,12 @@ def run_key(*parts: str | int | float) -> str:
     return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part != "")
 
 
+def finished(outcomes: Mapping[str, Outcome], runs: int, *parts: str | int | float) -> list[Outcome]:
+    """Outcomes, so far, of runs that differ in their number alone."""
+    keys = (run_key(*parts, i) for i in range(runs))
+    return [outcomes[key] for key in keys if key in outcomes]
+
+
 def run_seed(seed: int, *parts: str | int | float) -> np.random.SeedSequence:
     """The seed of one run, spawned from the user's by what the run is, whatever else is run."""
     texts = [f"{part:g}" if isinstance(part, float) else part for part in parts if part != ""]
@@ -88,17 +94,7 @@ def digest(frame: pd.DataFrame) -> str:
 
 
 class Ledger:
-    """Outcomes of single runs by key, in memory and, where there is a path, in a JSON file.
-
-    Parameters
-    ----------
-    path : path or None
-        The file; None for none.
-    settings : mapping
-        What decides the outcome of a run with a given key. A file made under other settings is refused.
-    summarise : callable
-        Rows of the file from the outcomes so far.
-    """
+    """Outcomes of single runs by key, in memory and, where there is a path, in a JSON file of the same settings."""
 
     def __init__(
         self, path: Path | None, settings: Mapping[str, Any], summarise: Callable[[Mapping[str, Outcome]], Rows]

@@ -200,4 +200,3 @@ PHYSICS_LAWS: Mapping[str, TextbookLaw] = {
     for field, laws in _TABLE.items()
     for name, title, formula, terms, unit, quantities in laws
 }
-FIELDS = tuple(_TABLE)

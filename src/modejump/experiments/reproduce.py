@@ -10,7 +10,7 @@ from typing import Any
 
 from modejump.experiments.detection import Detection, detect, rates
 from modejump.experiments.effort import Effort, find_laws, prime
-from modejump.experiments.ledger import Cell, Outcome, Rows, run_key, run_seed
+from modejump.experiments.ledger import Cell, Outcome, Rows, finished, run_seed
 from modejump.experiments.published import published_figures
 from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
@@ -114,8 +114,7 @@ class Trial:
         """One row for each kind of features, algorithm and number of threads that has a finished run."""
         made = []
         for features, algorithm, threads in self._row_names():
-            keys = [run_key(features, algorithm, threads, i) for i in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, features, algorithm, threads)
             if not done:
                 continue
             truth = list(self.design.laws[features])
@@ -139,8 +138,7 @@ class Trial:
 
     def _ceiling(self, outcomes: Mapping[str, Outcome], features: str) -> dict[str, Any] | None:
         """Rates of the ceilings, and the mean posterior probability of each true law; None where they are not known."""
-        keys = [run_key(features, CEILING, 0, i) for i in range(self.runs)]
-        done = [outcomes[key] for key in keys if key in outcomes]
+        done = finished(outcomes, self.runs, features, CEILING, 0)
         if not done or not all(outcome["known"] for outcome in done):
             return None
         truth = list(self.design.laws[features])

@@ -10,6 +10,7 @@ import numpy as np
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
 from modejump.kernels.evaluate import columns_resid
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import LaplaceFits, has_rows, laplace_fits, log_marginal_of, picked_fits
 from modejump.problem.fingerprint import is_unchanged
 from modejump.problem.problem import Problem
@@ -192,10 +193,17 @@ def generalised_fits(problem: Problem, models: Sequence[Sequence[int]]) -> Lapla
     return laplace_fits(problem, [model_columns(problem, members) for members in models])
 
 
-def generalised_marginal(problem: Problem, members: Sequence[int]) -> float:
-    """log p(y|M) - log p(y|base) of one model that is not Gaussian."""
-    _check_rows(problem, members)
-    return log_marginal_of(problem, model_columns(problem, members))
+def marginal_of_members(problem: Problem, members: Sequence[int], known: float | None = None) -> float:
+    """log p(y|M) - log p(y|base) of one model; its residual share, or the value itself, may be known already."""
+    columns = model_columns(problem, members)
+    if not problem.family.conjugate:
+        if known is None and len(members):
+            _check_rows(problem, members)
+            known = log_marginal_of(problem, columns)
+        return 0.0 if known is None else known
+    resid = float(residual_shares(problem, [members])[0]) if known is None else known
+    data = problem.data
+    return float(log_marginal(data.coef_prior, data.n, data.base, len(columns), resid))
 
 
 def _check_rows(problem: Problem, members: Sequence[int]) -> None:

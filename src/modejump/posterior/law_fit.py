@@ -11,9 +11,8 @@ from scipy import optimize
 from modejump.core.errors import InputError
 from modejump.features.laws.written import Scale
 from modejump.likelihoods import Family, Gaussian
-from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, Noise, Student, estimate_noise
-from modejump.posterior.fits import generalised_marginal, residual_shares
+from modejump.posterior.fits import marginal_of_members
 from modejump.problem.problem import Problem
 
 # Columns of the terms for some values of the constants, on some rows.
@@ -300,11 +299,4 @@ def _check_identified(jacobian: np.ndarray, coefficients: int, names: Sequence[s
 
 def log_marginal_of_all(problem: Problem) -> float:
     """``log p(y|M) - log p(y|base)`` of the model with all terms of a problem."""
-    members = list(range(problem.n_terms))
-    if not problem.family.conjugate:
-        return generalised_marginal(problem, members)
-    share = float(residual_shares(problem, [members])[0])
-    if share < 0.0:
-        return float("-inf")
-    data = problem.data
-    return float(log_marginal(data.coef_prior, data.n, data.base, len(members), share))
+    return marginal_of_members(problem, range(problem.n_terms))

@@ -13,15 +13,12 @@ import pandas as pd
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.fits import (
     KeptModels,
-    generalised_marginal,
     keep_models,
-    model_columns,
+    marginal_of_members,
     model_probabilities,
     renormalised_models,
-    residual_shares,
     single_model,
 )
 from modejump.priors.compiled import log_prior_of
@@ -109,11 +106,6 @@ class Posterior:
         """This posterior and others of the same problem as one: models united, visits added, chains side by side.
 
         Renormalised estimates are exact over the union of the models held; frequencies are pooled over all chains.
-
-        Parameters
-        ----------
-        *others : Posterior
-            Posteriors of the same data, terms or space, and priors, from other chains.
         """
         from modejump.posterior.merge import merge_posteriors
 
@@ -145,13 +137,6 @@ class Posterior:
         after a search among features that does not sample.
         """
         return self.renormalised if self.frequency is None else self.frequency
-
-    @property
-    def max_difference(self) -> float:
-        """Largest difference between frequency and renormalised estimate over the terms; 0 without chains."""
-        if self.frequency is None or self.problem.n_terms == 0:
-            return 0.0
-        return float(np.abs(self.frequency - self.renormalised).max())
 
     @property
     def exact(self) -> bool:
@@ -289,23 +274,9 @@ class Posterior:
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, with the probability that at least one of them is in the model.
 
-        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held.
-        Correlations are those of the columns given the terms that are always in; between terms of several columns, the
-        largest one.
-
-        Parameters
-        ----------
-        level : float
-            Share of its group's probability that a set must have.
-        purity : float
-            Least absolute correlation between any two terms of a set.
-        min_probability : float
-            Sets of a lower probability are not reported.
-
-        Returns
-        -------
-        DataFrame
-            ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+        See :func:`modejump.posterior.credible_sets.credible_sets` for the options and for what is computed, here from
+        the models held. Correlations are those of the columns given the terms that are always in; between terms of
+        several columns, the largest one.
         """
         from modejump.posterior.credible_sets import posterior_sets
 
@@ -328,17 +299,7 @@ class Posterior:
     def marginal_of(self, names: Sequence[str]) -> float:
         """The same for terms of ``problem``."""
         members = self.problem.index_of(names)
-        stored = self._stored(members)
-        if not self.problem.family.conjugate:
-            if stored is None and members:
-                stored = generalised_marginal(self.problem, members)
-            return 0.0 if stored is None else stored
-        resid = float(residual_shares(self.problem, [members])[0]) if stored is None else stored
-        if resid < 0.0:
-            return float("-inf")
-        data = self.problem.data
-        k = len(model_columns(self.problem, members))
-        return float(log_marginal(data.coef_prior, data.n, data.base, k, resid))
+        return marginal_of_members(self.problem, members, self._stored(members))
 
     def _stored(self, members: list[int]) -> float | None:
         """Residual share or log marginal likelihood saved with the run.
@@ -405,14 +366,7 @@ class Posterior:
     def to_arviz(self, draws: int = 1000, random_state: int = 0) -> Any:
         """The posterior as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
 
-        See :func:`modejump.posterior.export.to_arviz` for its groups.
-
-        Parameters
-        ----------
-        draws : int
-            Draws of the coefficients.
-        random_state : int
-            Seed of these draws.
+        See :func:`modejump.posterior.export.to_arviz` for its groups. Coefficients are drawn from a seed.
         """
         from modejump.posterior.export import to_arviz
 

@@ -84,13 +84,7 @@ _NUMERIC = _ARITHMETIC | {
 
 
 class Formula:
-    """The formula of another program, whose numbers are constants.
-
-    Parameters
-    ----------
-    text : str
-        The formula in infix or functional notation.
-    """
+    """The formula of another program, whose numbers are constants."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -131,15 +131,6 @@ class PredictiveDistribution:
 
     It averages over the leading models that hold 0.999 of the posterior mass, their weights renormalised; a
     posterior that would need more than 2000 is thinned (see :func:`modejump.posterior.fits.keep_models`).
-
-    Parameters
-    ----------
-    problem : Problem
-        Priors, and the data where it has them.
-    models : KeptModels
-        Models and weights.
-    kind : str
-        Which models these are, for a sentence.
     """
 
     nodes: GNodes

@@ -93,13 +93,7 @@ class CoefficientDensity:
 
 
 class CoefficientPosteriors:
-    """Mixtures of all coefficients, in the order of the base's columns and the candidates.
-
-    Parameters
-    ----------
-    predictor : PredictiveDistribution
-        Models, weights and fits.
-    """
+    """Mixtures of all coefficients, in the order of the base's columns and the candidates."""
 
     def __init__(self, predictor: PredictiveDistribution) -> None:
         self.predictor = predictor

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from modejump.core.errors import printable
+from modejump.posterior.verdict import count
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -23,11 +24,6 @@ _STYLE = """
 .modejump .bar {display: inline-block; height: 0.7em; background: #4c8dc9}
 .modejump .title {font-weight: bold; font-size: 1.1em}
 """
-
-
-def count(number: int) -> str:
-    """A whole number with its thousands apart."""
-    return f"{number:,}".replace(",", " ")
 
 
 def describe(posterior: Posterior) -> str:

@@ -23,7 +23,7 @@ from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.likelihoods.glm.newton import Glm, has_estimate, new_glm_work
 from modejump.posterior.fits import model_columns, renormalised_models, residual_shares
 from modejump.posterior.prediction.laplace import has_rows, log_marginal_of
-from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, UNVISITED, Verdict
+from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, UNVISITED, Verdict, count
 from modejump.priors.coefficients import CoefPrior, CoefPriorData
 from modejump.priors.coefficients.base import FLOOR
 from modejump.priors.compiled import ModelPriorArrays, log_prior_of
@@ -383,10 +383,9 @@ def reweighted_verdict(posterior: Posterior) -> Verdict:
     """What was done, and how far the models evaluated hold the new posterior."""
     told: Reweighting = posterior.reweighting  # type: ignore[assignment]
     overlap = "less than 0.1%" if told.overlap < HARDLY else f"{told.overlap:.0%}"
-    models = f"{posterior.n_models:,}".replace(",", " ")
     parts = [
-        f"Reweighted to {told.what}: probabilities are renormalised over {models} models that {told.algorithm} "
-        "evaluated.",
+        f"Reweighted to {told.what}: probabilities are renormalised over {count(posterior.n_models)} models that "
+        f"{told.algorithm} evaluated.",
         f"The overlap with the posterior of the run is {overlap}",
     ]
     level, search = told.origin.level, told.origin.search
