@@ -21,8 +21,8 @@ from modejump.estimators.bglm import BGLMRegressor
 from modejump.experiments import load_exoplanets, oracle
 from modejump.experiments.oracle import ExactPosterior, exact_posterior, exact_singles_and_pairs
 from modejump.experiments.spaces import feature_columns, law_of_each
-from modejump.features import Feature, evaluate
 from modejump.features.nonlinear import language
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms

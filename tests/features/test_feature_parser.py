@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.features import MAX_DEPTH, Feature
+from modejump.features.nonlinear.expression import MAX_DEPTH, Feature
 from modejump.features.nonlinear.text import MAX_EXPONENT
 
 # Letters of the language, so that random texts often get past the tokenizer.

@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.features import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate, to_latex, to_sympy
+from modejump.features.nonlinear.expression import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate
+from modejump.features.nonlinear.printing import to_latex, to_sympy
 from modejump.features.nonlinear.transforms import transforms
 
 X, Y, Z = (Feature.covariate(name) for name in "xyz")
@@ -138,7 +139,7 @@ def test_features_are_compared_with_features_only() -> None:
 def test_hashes_and_order_are_the_same_in_every_process() -> None:
     texts = ["x", "`a b`*x", "sin(1 + x + y*y)", "troot(P*P*M)", "sin(x)", "sin(1 + x)", "x*x", "square(x)"]
     script = (
-        "import sys; from modejump.features import Feature\n"
+        "import sys; from modejump.features.nonlinear.expression import Feature\n"
         "made = {text: Feature(text) for text in sys.argv[1:]}\n"
         "print([hash(made[text]) for text in sorted(made)], sorted(made.values()))"
     )

@@ -20,18 +20,11 @@ from modejump.core.errors import InputError
 from modejump.likelihoods import Gamma, Poisson
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.gamma_shape import shape_rules
-from modejump.posterior import (
-    GlmPredictor,
-    NewRows,
-    Posterior,
-    coefficients,
-    load_run,
-    new_rows,
-    save_run,
-)
+from modejump.posterior import Posterior
+from modejump.posterior.coefficients import coefficients
 from modejump.posterior.fits import keep_models, single_model
-from modejump.posterior.prediction.distribution import GNodes
-from modejump.posterior.prediction.glm import shrinkage_rule
+from modejump.posterior.prediction.distribution import GNodes, NewRows, new_rows
+from modejump.posterior.prediction.glm import GlmPredictor, shrinkage_rule
 from modejump.posterior.prediction.grid import (
     MOST_NODES,
     Mixture,
@@ -43,6 +36,7 @@ from modejump.posterior.prediction.grid import (
 )
 from modejump.posterior.prediction.laplace import unpack_fit
 from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles
+from modejump.posterior.storage import load_run, save_run
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem.problem import Problem
 

@@ -16,9 +16,11 @@ from scipy.optimize import brentq
 
 from modejump.core.errors import InputError
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
-from modejump.posterior import NewRows, Posterior, coefficients, new_rows
+from modejump.posterior import Posterior
+from modejump.posterior.coefficients import coefficients
 from modejump.posterior.fits import invert_root, keep_models, single_model
 from modejump.posterior.prediction import distribution
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.posterior.prediction.gaussian import reduce_nodes
 from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles, quantile, tail_and_density, upper_tail
 from modejump.priors.coefficients import COEF_PRIORS

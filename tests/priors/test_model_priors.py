@@ -15,23 +15,29 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.priors import (
+from modejump.priors.compiled import ModelPriorArrays, log_model_prior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
+from modejump.priors.feature_priors import feature_prior_from_dict
+from modejump.priors.heredity import (
+    ALWAYS_IN,
+    HEREDITY_CODES,
+    NONE,
+    STRONG,
+    WEAK,
+    parents_from_names,
+    topological_order,
+)
+from modejump.priors.models import (
     MODEL_PRIORS,
     BernoulliPrior,
     BetaBinomialPrior,
-    ComplexityPrior,
     ModelPrior,
-    ModelPriorArrays,
     UniformPrior,
-    log_model_prior,
+    WeightedPrior,
     model_prior_from_dict,
-    parents_from_names,
     resolve_model_prior,
 )
-from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
-from modejump.priors.feature_priors import feature_prior_from_dict
-from modejump.priors.heredity import ALWAYS_IN, HEREDITY_CODES, NONE, STRONG, WEAK, topological_order
-from modejump.priors.models import WeightedPrior
 
 K = 6
 # "x0:x1:x2" has a parent that is itself a child, "x3" is nobody's parent.

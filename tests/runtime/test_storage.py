@@ -17,7 +17,10 @@ from mortal import outcome, rewrite
 
 from modejump import BGLMClassifier
 from modejump.core.errors import InputError
-from modejump.posterior import Posterior, coefficients, load_run, new_rows, save_run, storage
+from modejump.posterior import Posterior, storage
+from modejump.posterior.coefficients import coefficients
+from modejump.posterior.prediction.distribution import new_rows
+from modejump.posterior.storage import load_run, save_run
 from modejump.priors.coefficients import COEF_PRIORS
 from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem

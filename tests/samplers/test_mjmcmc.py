@@ -16,7 +16,7 @@ from scipy.stats import norm, t
 from modejump.core.errors import InputError
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.store import bytes_per_model
-from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.priors.models import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, MJMCMCChain

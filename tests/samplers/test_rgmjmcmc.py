@@ -15,7 +15,7 @@ from running import rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
 from modejump.experiments.oracle import ExactPosterior, exact_posterior
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.feature_chain import SCORE_EDITS

@@ -51,13 +51,6 @@ class Entry:
     """A compiled function that is called from Python, kept on disk, and that kernels may call as well.
 
     Named tuples are given to it as handles; whoever calls it often makes a `Handle` once.
-
-    Parameters
-    ----------
-    function : callable
-        What to compile.
-    keep : bool
-        Whether its code is kept on disk.
     """
 
     def __init__(self, function: Callable[..., Any], *, keep: bool = True) -> None:

@@ -28,13 +28,7 @@ FIRST_LINE = 10.0
 
 
 class Log:
-    """A file that lines are added to, each with the time.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    """
+    """A file that lines are added to, each with the time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

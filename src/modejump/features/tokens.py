@@ -55,17 +55,7 @@ def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
 
 
 class TokenReader:
-    """Reads a text token by token; ``token`` is the one to be read next.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    symbols : sequence of str
-        As for `tokens`.
-    names : collection of str, optional
-        The columns there are.
-    """
+    """Reads a text token by token; ``token`` is the one to be read next."""
 
     def __init__(self, text: str, symbols: Sequence[str], names: Collection[str] | None) -> None:
         self.text, self.names, self.nesting = text, None if names is None else frozenset(names), 0

@@ -38,50 +38,32 @@ class Table(NamedTuple):
 
 @dataclass(eq=False)
 class Link:
-    """A link function of one family.
+    """A link function of one family."""
 
-    Parameters
-    ----------
-    name : str
-        What users call it.
-    predictor, mean : callable
-        The link function, from means to linear predictors, and its inverse.
-    latex, text : str
-        LaTeX and plain text of the link function, with ``{}`` for the mean.
-    positive : bool
-        Whether means are positive, so that predictions are about their logarithm.
-    log_mean : callable, optional
-        Location and variance of the log mean from those of the linear predictor, where they are others; NaN where a
-        predictor has no mean.
-    rows : kernel
-        ``rows(glm, work, first, m)`` leaves score and information of a block of rows in ``work`` and returns its log
-        likelihood.
-    information_slope : kernel, optional
-        ``information_slope(t)``, where estimates may be infinite: the first two derivatives of the log information.
-    settle : kernel, optional
-        ``settle(glm, work)``, where responses have a further parameter, estimates it at the end of a fit and says
-        whether that could be done.
-    close, reach : tuple of two floats, optional
-        For an inverse link that is a smooth step from 0 to 1: location and scale of the normal distribution function
-        beside which it is tabulated for predictions, and where the difference is tabulated (above it is below 1e-12;
-        below, the inverse link is the exponential function). Without them predictions take the slower way of any link.
-    step : kernel, optional
-        The inverse link of one number, where there is such a difference.
-    """
-
-    name: str
-    predictor: Function
-    mean: Function
-    latex: str = "{}"
+    name: str  # what users call it
+    predictor: Function  # the link function, from means to linear predictors
+    mean: Function  # its inverse
+    latex: str = "{}"  # of the link function, with ``{}`` for the mean
     text: str = "{}"
-    positive: bool = False
+    positive: bool = False  # whether means are positive, so that predictions are about their logarithm
+    # Location and variance of the log mean from those of the linear predictor, where they are others; NaN where a
+    # predictor has no mean.
     log_mean: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] = lambda loc, variance: (loc, variance)
+    # ``rows(glm, work, first, m)`` leaves score and information of a block of rows in ``work`` and returns its log
+    # likelihood.
     rows: Any = None
+    # ``information_slope(t)``, where estimates may be infinite: the first two derivatives of the log information.
     information_slope: Any = None
+    # ``settle(glm, work)``, where responses have a further parameter, estimates it at the end of a fit and says
+    # whether that could be done.
     settle: Any = None
+    # For an inverse link that is a smooth step from 0 to 1: location and scale of the normal
+    # distribution function beside which it is tabulated for predictions, and where the difference is tabulated (above
+    # it is below 1e-12; below, the inverse link is the exponential function). Without them predictions take the
+    # slower way of any link.
     close: tuple[float, float] | None = None
     reach: tuple[float, float] = (0.0, 0.0)
-    step: Any = None
+    step: Any = None  # the inverse link of one number, where there is such a difference
 
     code: ClassVar[int]
 

@@ -19,18 +19,12 @@ Array = NDArray[np.float64]
 
 
 class ModelPrior:
-    """Base of all model priors; each is a frozen record with these two limits among its parameters.
-
-    Attributes
-    ----------
-    max_size : int or None
-        Largest number of terms in a model.
-    heredity : {"strong", "weak"} or None
-        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
-    """
+    """Base of all model priors; each is a frozen record with these two limits among its parameters."""
 
     name: ClassVar[str]
-    max_size: int | None
+    max_size: int | None  # largest number of terms in a model
+    # {"strong", "weak"} or None: whether an interaction or a power needs all its parents in the model (strong) or at
+    # least one (weak).
     heredity: str | None
 
     def __post_init__(self) -> None:
@@ -56,17 +50,8 @@ class ModelPrior:
         It sums to one over the admissible models. With heredity the sum is out of reach when very many terms are
         parents of others, and then it is known up to a constant.
 
-        Parameters
-        ----------
-        K : int
-            Number of terms to choose from.
-        names : sequence of str, optional
-            Their names; needed for prior probabilities given by name, and for heredity without `parents`.
-        parents : sequence of K sequences of int, optional
-            For heredity: the parents of each term as indices, -1 for a parent that is always in; by default
-            deduced from the names by `parents_from_names`.
-        always_in : collection of str
-            Names of the terms of the base model, which satisfy heredity; used when parents are deduced.
+        Names are needed for prior probabilities given by name. The parents of each term are indices, -1 for one that
+        is always in; by default `parents_from_names` deduces them.
         """
         K = whole_number(K, "The number of terms")
         if names is not None and len(names) != K:
@@ -241,20 +226,11 @@ class WeightedPrior(ModelPrior):
     """Each term has its own log weight and models have a largest size; known up to a constant.
 
     Features found by a search have this prior among each other: the whole space they come from is out of reach.
-
-    Parameters
-    ----------
-    log_weights : sequence of K floats
-        Log prior weight of each term.
-    max_size : int, optional
-        Largest number of terms in a model.
-    log_sizes : sequence of float
-        Log weight of a model by its number of terms, from 0 to the largest; all alike without it.
     """
 
-    log_weights: tuple[float, ...] = ()
+    log_weights: tuple[float, ...] = ()  # of each term
     max_size: int | None = None
-    log_sizes: tuple[float, ...] = ()
+    log_sizes: tuple[float, ...] = ()  # of a model by its number of terms, from 0 to the largest; all alike without
 
     name: ClassVar[str] = "weighted"
     heredity: ClassVar[str | None] = None  # type: ignore[misc]

@@ -75,16 +75,7 @@ class Checkpoint(NoCheckpoint):
     """Checkpoints of one run in a directory.
 
     A sampler asks ``due()`` between two pieces of work and hands over its state by ``save``; a thread writes it while
-    the chains continue.
-
-    Parameters
-    ----------
-    directory : path
-        Where the files are; an earlier run's checkpoint is read from there.
-    every : float
-        Seconds between two checkpoints, at least.
-    fingerprint : str
-        What the state belongs to: a checkpoint with another fingerprint is refused.
+    the chains continue. A checkpoint with another fingerprint is refused.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: float = EVERY, fingerprint: str = "") -> None:

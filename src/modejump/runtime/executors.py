@@ -55,13 +55,7 @@ class Pace(NamedTuple):
 
 
 class Executor:
-    """Threads of this process; see :class:`modejump.runtime.remote.RemoteExecutor` for others.
-
-    Parameters
-    ----------
-    workers : int
-        Threads.
-    """
+    """Threads of this process; see :class:`modejump.runtime.remote.RemoteExecutor` for others."""
 
     # Whether chains have to travel.
     remote = False

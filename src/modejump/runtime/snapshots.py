@@ -63,17 +63,7 @@ def _damaged(why: str) -> InputError:
 
 
 class Reader:
-    """Arrays that a file or another process gave, checked as they are taken.
-
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The arrays.
-    prefix : str
-        Path before the names of those that are asked for.
-    damaged : callable, optional
-        From what is wrong to the error to raise.
-    """
+    """Arrays that a file or another process gave, checked as they are taken."""
 
     def __init__(
         self,

@@ -90,17 +90,6 @@ class Feature(Expression):
         transform is followed by its argument in parentheses; a sum there makes it a projection, whose intercept
         ``1`` may be left out if there are two parents or more.
 
-        Parameters
-        ----------
-        text : str
-            The expression.
-        names : collection of str, optional
-            The covariates there are; any other name is refused.
-
-        Returns
-        -------
-        Feature
-
         Examples
         --------
         >>> Feature.parse("sin(b + a) * `host star mass` ** 2")

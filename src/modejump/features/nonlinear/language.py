@@ -40,17 +40,7 @@ _KINDS: tuple[Kind, ...] = ("covariate", "modification", "product", "projection"
 
 
 class Nonlinear(Language):
-    """Nonlinear features of some covariates by some transforms.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The covariates.
-    transforms : sequence of Transform
-        G.
-    limits : Space
-        Limits of the space, and weights of the operators.
-    """
+    """Nonlinear features of some covariates by some transforms."""
 
     name = "nonlinear"
     operators = OPERATORS
