@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from plain import mixture_quantiles_plain, sum_on_grid_plain, unpack_fit_plain
-from running import enumerate_models, mjmcmc
+from running import coefficients, enumerate_models, mjmcmc
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
@@ -21,7 +21,6 @@ from modejump.likelihoods import Gamma, Poisson
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.gamma_shape import shape_rules
 from modejump.posterior import Posterior
-from modejump.posterior.coefficients import coefficients
 from modejump.posterior.fits import keep_models, single_model
 from modejump.posterior.prediction.distribution import GNodes, NewRows, new_rows
 from modejump.posterior.prediction.glm import GlmPredictor, shrinkage_rule

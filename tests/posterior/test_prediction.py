@@ -11,13 +11,13 @@ from brute import brute_force, lazy_chains, resid_share, small_problem
 from hypothesis import given
 from hypothesis import strategies as st
 from plain import invert_root_plain, mixture_quantiles_plain
+from running import coefficients
 from scipy import stats
 from scipy.optimize import brentq
 
 from modejump.core.errors import InputError
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior import Posterior
-from modejump.posterior.coefficients import coefficients
 from modejump.posterior.fits import invert_root, keep_models, single_model
 from modejump.posterior.prediction import distribution
 from modejump.posterior.prediction.distribution import NewRows, new_rows

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 from brute import brute_force, lazy_chains, small_problem
 from mortal import outcome, rewrite
+from running import coefficients
 
 from modejump import BGLMClassifier
 from modejump.core.errors import InputError
 from modejump.posterior import Posterior, storage
-from modejump.posterior.coefficients import coefficients
 from modejump.posterior.prediction.distribution import new_rows
 from modejump.posterior.storage import load_run, save_run
 from modejump.priors.coefficients import COEF_PRIORS

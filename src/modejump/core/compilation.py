@@ -242,8 +242,8 @@ def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: An
     The number is known when the function runs, so that one compiled function serves all cases; that of an
     `OutsideCode` is known when it is compiled.
 
-    ``cases`` gives the kernel that belongs to each number when something is compiled; ``otherwise`` is called with the
-    number and the arguments where there is none.
+    ``cases`` gives the kernel that belongs to each number when something is compiled. Where there is none,
+    ``otherwise`` is the value, or a kernel that is called with the number and the arguments.
     """
 
     def function(code: int, *args: Any) -> Any:
@@ -261,7 +261,8 @@ def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: An
         lines = [f"    {asked.format(int(i))}: return case_{int(i)}({arguments})" for i in known]
         names: dict[str, Any] = {f"case_{int(number)}": case for number, case in known.items()}
         names["otherwise"] = otherwise
-        text = [f"def implementation(code, {arguments}):", *lines, f"    return otherwise(code, {arguments})"]
+        default = f"otherwise(code, {arguments})" if callable(otherwise) else "otherwise"
+        text = [f"def implementation(code, {arguments}):", *lines, f"    return {default}"]
         exec("\n".join(text), names)
         return names["implementation"]
 

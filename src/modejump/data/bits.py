@@ -44,9 +44,7 @@ class BitColumns:
     n: int  # rows of the table
 
     @classmethod
-    def pack(
-        cls, table: Any, names: Sequence[str] | None = None, advice: str = "code it as 0 and 1 first, or drop it"
-    ) -> BitColumns:
+    def pack(cls, table: Any, advice: str = "code it as 0 and 1 first, or drop it") -> BitColumns:
         """From a table of zeros and ones; anything else in it is refused, and the advice says what to do about it."""
         blocks = open_columns(table)
         words = np.empty((len(blocks), -(-blocks.rows // 64)), np.uint64)
@@ -56,7 +54,7 @@ class BitColumns:
                 row, j = first_entry(bad)
                 gone = np.isnan(block[row, j])
                 raise InputError(
-                    f"column {(names or blocks.names)[start + j]!r} is {block[row, j]} in row {row} (counting from 0), "
+                    f"column {blocks.names[start + j]!r} is {block[row, j]} in row {row} (counting from 0), "
                     f"and not 0 or 1; {'drop or impute such rows first' if gone else advice}."
                 )
             words[start : start + block.shape[1]] = pack_block(block == 1)

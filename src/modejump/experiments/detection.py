@@ -105,7 +105,7 @@ def rates(detections: Sequence[Detection], truth: Sequence[str], each: bool = Fa
     )
 
 
-def clopper_pearson(hits: int, runs: int, level: float = LEVEL) -> tuple[float, float]:
+def clopper_pearson(hits: int, runs: int) -> tuple[float, float]:
     """Exact confidence interval of a binomial probability.
 
     Examples
@@ -114,7 +114,7 @@ def clopper_pearson(hits: int, runs: int, level: float = LEVEL) -> tuple[float, 
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - LEVEL) / 2.0
     low = float(beta.ppf(tail, hits, runs - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1.0 - tail, hits + 1, runs - hits)) if hits < runs else 1.0
     return low, high

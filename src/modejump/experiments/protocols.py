@@ -113,7 +113,7 @@ class Planets:
 
 
 def planet_design(experiment: Experiment, protocol: str, spelling: str, planets: Planets) -> Design:
-    """An experiment on planets under one protocol, for a trial to repeat; parameters as for :meth:`Planets.problem`."""
+    """An experiment on planets under one protocol, for a trial to repeat."""
 
     def problem(features: str, seed: np.random.SeedSequence, **limits: int) -> FeatureProblem:
         return planets.problem(experiment, protocol, spelling, **limits)

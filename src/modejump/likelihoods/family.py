@@ -69,38 +69,16 @@ class Link:
 
 
 class Family:
-    """A family of responses with a link.
+    """A family of responses with a link, the first of its links by default."""
 
-    Parameters
-    ----------
-    link : str, optional
-        Name of one of its links; the first by default.
-
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    links : tuple of Link
-        Its links.
-    response : str
-        What a response is: "number", "class" (0 or 1), "count", or "amount" (positive).
-    conjugate : bool
-        Whether the marginal likelihood has a closed form, so that no model is fitted to the rows.
-    custom : bool
-        Whether it is a function of the user's own: without coefficients, predictions and a form on disk.
-    bounded : bool
-        Whether the likelihood of every model has a maximum.
-    perfect : tuple of two str, or None
-        What models do that have no maximum of the likelihood, and what to do about it, as parts of a sentence.
-    """
-
-    name: str
+    name: str  # what users call it
     code: ClassVar[int]
     links: tuple[Link, ...]
-    response = "number"
-    conjugate = False
-    custom = False
-    bounded = False
+    response = "number"  # what a response is: this, "class" (0 or 1), "count", or "amount" (positive)
+    conjugate = False  # whether the marginal likelihood has a closed form, so that no model is fitted to the rows
+    custom = False  # whether it is a function of the user's own: without coefficients, predictions and a form on disk
+    bounded = False  # whether the likelihood of every model has a maximum
+    # What models do that have no such maximum, and what to do about it, as parts of a sentence.
     perfect: tuple[str, str] | None = None
 
     def __init__(self, link: str | None = None) -> None:

@@ -11,31 +11,9 @@ import pandas as pd
 from modejump.core.errors import InputError
 
 if TYPE_CHECKING:
-    from modejump.posterior.posterior import Posterior
     from modejump.problem.problem import Problem
 
 INTERCEPT = "(intercept)"
-
-
-def coefficients(
-    posterior: Posterior,
-    columns: Sequence[str] | None = None,
-    base_columns: Sequence[str] | None = None,
-    kind: str = "bma",
-) -> pd.DataFrame:
-    """Posterior mean and standard deviation of every coefficient, averaged over models.
-
-    A coefficient is zero in the models that lack its column; ``mean`` and ``sd`` include these zeros, while
-    ``conditional_mean`` and ``conditional_sd`` are over the models that have it. All are on the original
-    scale of the columns. Averages are over the models that prediction uses (see
-    :class:`modejump.posterior.Predictor`), and ``probability`` is the mass of those with the column. The
-    standard deviation is infinite where the posterior has two degrees of freedom or less. Those of a generalised
-    linear model are on the scale of its linear predictor.
-
-    Columns of a term of several are called by its name with ``[1]``, ``[2]``, ... behind it, unless names are given.
-    The table begins with the intercept and the columns always in.
-    """
-    return labelled(posterior.problem, posterior.predictor(kind).coefficient_moments(), columns, base_columns)
 
 
 def labelled(
@@ -44,7 +22,10 @@ def labelled(
     columns: Sequence[str] | None = None,
     base_columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Values of every coefficient as a frame; parameters as for `coefficients`."""
+    """Values of every coefficient as a frame: the intercept, columns always in, then the candidates.
+
+    Columns of a term of several are called by its name with ``[1]``, ``[2]``, ... behind it, unless names are given.
+    """
     names = _base_names(problem, base_columns) + _candidate_names(problem, columns)
     return pd.DataFrame(values, index=pd.Index(names, name="column", dtype=object))
 

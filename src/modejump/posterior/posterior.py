@@ -254,18 +254,7 @@ class Posterior:
     def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
         """The terms to report at a Bayesian false discovery rate.
 
-        It is the largest set whose expected share of false terms, given the data and the priors, is at most ``fdr``;
-        that share is the mean of ``1 - probability`` over the set.
-
-        Parameters
-        ----------
-        fdr : float
-            The rate.
-
-        Returns
-        -------
-        DataFrame
-            ``probability`` of each term reported, highest first, and ``fdr`` of the terms up to it.
+        See :func:`modejump.posterior.discoveries.discoveries`.
         """
         from modejump.posterior.discoveries import discoveries
 

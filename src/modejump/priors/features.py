@@ -22,7 +22,7 @@ class FeaturePrior:
         raise NotImplementedError
 
     def log_weights_of(self, features: Sequence[Any], n: float, covariates: int) -> np.ndarray:
-        """Log weight of each of some features; other parameters as for `log_weights`."""
+        """Log weight of each of some features."""
         by_complexity = self.log_weights(n, max((f.complexity for f in features), default=0), covariates)
         spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]
         constants = self.log_weight_of_constant(n) * np.array([f.constants for f in features])

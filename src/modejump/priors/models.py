@@ -267,22 +267,10 @@ MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(
 
 
 def resolve_model_prior(spec: str | ModelPrior) -> ModelPrior:
-    """Return the model prior that a name or an object stands for.
-
-    Examples
-    --------
-    >>> resolve_model_prior("beta-binomial")
-    BetaBinomialPrior(a=1.0, b=1.0, max_size=None, heredity=None)
-    """
+    """Return the model prior that a name or an object stands for."""
     return MODEL_PRIORS.resolve(spec, ModelPrior)
 
 
 def model_prior_from_dict(stored: Mapping[str, Any]) -> ModelPrior:
-    """Return the prior that `ModelPrior.to_dict` described.
-
-    Examples
-    --------
-    >>> model_prior_from_dict(BernoulliPrior(0.2, max_size=3).to_dict())
-    BernoulliPrior(q=0.2, max_size=3, heredity=None)
-    """
+    """Return the prior that `ModelPrior.to_dict` described."""
     return MODEL_PRIORS.from_dict(stored)

@@ -233,9 +233,13 @@ class PredictiveDistribution:
             yield Coefficients(model.columns, mean[b:], own[b:], mean[:b], own[:b])
 
     def coefficient_moments(self) -> dict[str, np.ndarray]:
-        """Moments of all coefficients, the base's first: see :func:`modejump.posterior.coefficients.coefficients`.
+        """Posterior mean and standard deviation of all coefficients, the base's first, averaged over models.
 
-        Squares are summed about the means, in a second pass: coefficients known to many digits lose none.
+        A coefficient is zero in the models that lack its column; ``mean`` and ``sd`` include these zeros, while
+        ``conditional_mean`` and ``conditional_sd`` are over the models that have it, and ``probability`` is their mass.
+        All are on the original scale of the columns; those of a generalised linear model on that of its linear
+        predictor. The standard deviation is infinite where the posterior has two degrees of freedom or less. Squares
+        are summed about the means, in a second pass: coefficients known to many digits lose none.
         """
         weight, p, b = self.models.weight, self.problem.n_columns, self.problem.data.base
         held, mean = np.zeros(p), np.zeros(p)

@@ -85,7 +85,7 @@ def _variance(df: np.ndarray) -> np.ndarray:
 
 
 class Predictor(PredictiveDistribution):
-    """The predictive distribution of a Gaussian response; parameters as for `PredictiveDistribution`."""
+    """The predictive distribution of a Gaussian response."""
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)

@@ -49,33 +49,17 @@ NEIGHBOURS = 0.5
 
 
 class Reweighting(NamedTuple):
-    """How a posterior came about that is another one under other priors.
+    """How a posterior came about that is another one under other priors."""
 
-    Attributes
-    ----------
-    origin : Verdict
-        What the run said about itself.
-    algorithm : str
-        That of the run.
-    what : str
-        The new priors in words.
-    overlap : float
-        ``1 / sum(new^2 / old)`` over the models: 1 where nothing changes, and nearly 0 where the new posterior sits on
-        models that hardly counted.
-    neighbours : float
-        Share of the new best model's neighbours, by one term, that were evaluated.
-    wider : bool
-        Whether the new prior has models that the prior of the run left out.
-    unvisited : float
-        Estimate of the mass that models which no chain visited held in the run; NaN where nobody knows.
-    """
-
-    origin: Verdict
-    algorithm: str
-    what: str
+    origin: Verdict  # what the run said about itself
+    algorithm: str  # that of the run
+    what: str  # the new priors in words
+    # ``1 / sum(new^2 / old)`` over the models: 1 where nothing changes, and nearly 0 where the new posterior sits on
+    # models that hardly counted.
     overlap: float
-    neighbours: float
-    wider: bool
+    neighbours: float  # share of the new best model's neighbours, by one term, that were evaluated
+    wider: bool  # whether the new prior has models that the prior of the run left out
+    # Estimate of the mass that models which no chain visited held in the run; NaN where nobody knows.
     unvisited: float
 
 
