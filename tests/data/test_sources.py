@@ -21,8 +21,7 @@ from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError
 from modejump.cli import main
 from modejump.commands.fit import show
 from modejump.core.errors import InterruptedRun
-from modejump.data.digest import Digest
-from modejump.data.moments import Block, Moments, Sample
+from modejump.data.moments import Block, Digest, Moments, Sample
 from modejump.data.sources import Source, is_source, scan_dask
 from modejump.problem.fingerprint import fingerprints
 from modejump.problem.problem import Problem

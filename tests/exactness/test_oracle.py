@@ -481,7 +481,7 @@ def test_bad_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match="from 0 to 2 features"):
             exact_posterior(problem, [F("x1")], size=size)  # type: ignore[arg-type]
     for options in ({"top": -1}, {"top": 1.5}, {"beside": True}):
-        with pytest.raises(InputError, match="give a whole number of at least 0"):
+        with pytest.raises(InputError, match="a whole number of at least 0"):
             exact_singles_and_pairs(problem, complexity=2, **options)  # type: ignore[arg-type]
     monkeypatch.setattr(oracle, "MOST_MODELS", 3)
     with pytest.raises(InputError, match="2 features make 4 models"):

@@ -13,6 +13,7 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.core.handles import Handle
+from modejump.core.numbers import whole_number
 from modejump.experiments.spaces import FeatureColumns, feature_columns, law_of_each
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import GUARD, RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
@@ -172,9 +173,7 @@ def exact_singles_and_pairs(
     beside : int
         How many of the best single features make pairs with every feature: what corrects a law explains little alone.
     """
-    for name, number in (("top", top), ("beside", beside)):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-            raise InputError(f"{name} is {number!r}; give a whole number of at least 0.")
+    top, beside = whole_number(top, "top"), whole_number(beside, "beside")
     columns = feature_columns(problem, problem.language.enumerate(complexity))
     places = np.arange(len(columns.features))
     groups = [_subsets(places, 0), _subsets(places, 1)]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
 from modejump.posterior.fits import (
@@ -212,10 +213,8 @@ class Posterior:
             (``log p(M) + log p(y|M) - log p(y|base)``), ``probability`` (exact, or share of the sampling
             steps), ``renormalised`` over the models evaluated, and ``size``.
         """
-        if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
-            raise InputError(f"limit must be a whole number of at least 1 or None for all models; got {limit!r}.")
         table = self.result.models
-        rows = len(table) if limit is None else min(int(limit), len(table))
+        rows = len(table) if limit is None else min(whole_number(limit, "limit", least=1), len(table))
         features = [self._names_of(members_of(words)) for words in table.words[:rows]]
         log_posterior = table.log_posterior[:rows]
         return pd.DataFrame(

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.priors.base import whole_number
+from modejump.core.numbers import whole_number
 from modejump.priors.features import FeaturePrior
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logit
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import real_number, whole_number
 from modejump.core.registry import Registry, to_dict
-from modejump.priors.base import real_number, whole_number
 from modejump.priors.compiled import ModelPriorArrays, weights_only
 from modejump.priors.counting import log_normaliser
 from modejump.priors.heredity import HEREDITY_CODES, compressed, effective_parents, parents_from_names

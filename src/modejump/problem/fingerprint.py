@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.data.digest import Digest
+from modejump.data.moments import Digest
 from modejump.features.language import stored_language
 from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem

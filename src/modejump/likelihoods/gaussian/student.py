@@ -25,9 +25,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import real_number
 from modejump.likelihoods.family import Family, Link
 from modejump.likelihoods.gaussian.family import Gaussian
-from modejump.priors.base import real_number
 
 # Degrees of freedom that are tried for weights where none are given, infinity for the Gaussian; and for the errors of
 # new observations.
