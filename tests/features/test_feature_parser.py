@@ -153,12 +153,6 @@ def test_names_are_checked_where_they_are_given() -> None:
         Feature.parse("x", [])
 
 
-@pytest.mark.parametrize("names", ["mass", [1, 2]])
-def test_names_must_be_a_list_of_text(names: object) -> None:
-    with pytest.raises(InputError, match="names must be a list of column names"):
-        Feature.parse("mass", names)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("text", [None, 3, b"x"])
 def test_only_text_is_read(text: object) -> None:
     with pytest.raises(InputError, match="read from text"):

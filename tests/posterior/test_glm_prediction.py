@@ -644,22 +644,6 @@ def test_the_inverse_link_needs_a_positive_predictor() -> None:
         predictor.mean(low)
 
 
-def test_bad_offsets_and_levels() -> None:
-    case = make_case("poisson", "log")
-    problem = case.problem()
-    x, always = case.new[:, case.candidates], case.new[:, case.fixed]
-    with pytest.raises(InputError, match=r"offset has shape \(3,\) but X has 5 rows"):
-        new_rows(problem, x, always, np.zeros(3))
-    with pytest.raises(InputError, match="offset is NaN or infinite in row 0"):
-        new_rows(problem, x, always, np.full(5, np.nan))
-    gaussian = Problem.build(case.x, case.y)
-    with pytest.raises(InputError, match="an offset is for families other than gaussian"):
-        new_rows(gaussian, case.new, offset=np.zeros(5))
-    predictor = Posterior(problem, enumerate_models(problem)).predictor()
-    with pytest.raises(InputError, match="must lie between 0 and 1"):
-        predictor.interval(case.arranged(problem), 1.0)
-
-
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
 def test_compiled_unpacking_agrees_with_its_plain_twin(size: int) -> None:
     rng = np.random.default_rng(520)

@@ -113,7 +113,8 @@ class FormulaSpec:
         texts = frozenset(stored["texts"])
         probe = {}
         for column in columns:
-            values = [1.0] * rows if column.levels is None else _cycle(column.levels, rows)
+            levels = column.levels or (1.0,)
+            values = [levels[i % len(levels)] for i in range(rows)]
             probe[column.name] = pd.Categorical(values, categories=column.levels) if column.name in texts else values
         spec = _evaluate(right.get_model_matrix, pd.DataFrame(probe)).model_spec
         loaded = cls(formula, available, columns, texts, spec)
@@ -274,7 +275,3 @@ def _variables_frame(frame: nw.DataFrame[Any], names: list[str], where: str) -> 
         else:
             columns[name] = pd.Categorical(series.to_list(), categories=list(levels_of(series)))
     return pd.DataFrame(columns, index=range(len(frame)))
-
-
-def _cycle(levels: tuple[Any, ...], rows: int) -> list[Any]:
-    return [levels[i % len(levels)] for i in range(rows)]

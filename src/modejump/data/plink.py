@@ -158,7 +158,8 @@ def read_plink(
             raise InputError(f"the file {needed} does not exist; .bed, .bim and .fam belong together in one folder.")
         if needed.stat().st_size == 0:
             raise InputError(f"the file {needed} is empty; check how it was made.")
-    variants, people = _read_bim(bed.with_suffix(".bim")), _read_fam(bed.with_suffix(".fam"))
+    variants = _read_bim(bed.with_suffix(".bim"))
+    people = _read_fields(bed.with_suffix(".fam"), _FAM, sample="str", phenotype="str")
     _check_bed(bed, len(variants), len(people))
     phenotypes = _phenotypes(people["phenotype"], bed.with_suffix(".fam"))
     chosen = _chosen(columns, variants.index, bed)
@@ -206,10 +207,6 @@ def _read_bim(path: Path) -> pd.DataFrame:
         )
     table["chromosome"] = table["chromosome"].astype("category")
     return table.set_index("name")
-
-
-def _read_fam(path: Path) -> pd.DataFrame:
-    return _read_fields(path, _FAM, sample="str", phenotype="str")
 
 
 def _read_fields(path: Path, fields: Sequence[str], **kinds: str) -> pd.DataFrame:

@@ -109,7 +109,7 @@ def _sort_rows(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarra
     Columns are looked at one by one, and only where rows are still tied: a continuous response decides alone.
     """
     order = np.argsort(y, kind="stable")
-    group = _groups(y[order])
+    group = np.cumsum(np.r_[False, np.diff(y[order]) != 0.0])
     for j in range(design.shape[1]):
         size = np.bincount(group)
         tied = np.flatnonzero(size[group] > 1)
@@ -121,7 +121,3 @@ def _sort_rows(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarra
         new = np.r_[True, (group[1:] != group[:-1]) | ((column[1:] != column[:-1]) & (size[group[1:]] > 1))]
         group = np.cumsum(new) - 1
     return order, group
-
-
-def _groups(values: np.ndarray) -> np.ndarray:
-    return np.cumsum(np.r_[False, values[1:] != values[:-1]])

@@ -21,7 +21,10 @@ def same_column(
     found: Sequence[Expression],
     constants: Mapping[Expression, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Which of the features found are the wanted ones: their columns agree up to sign, scale and level."""
+    """Which of the features found are the wanted ones: their columns agree up to sign, scale and level.
+
+    A matrix of truth values, one line for each feature wanted.
+    """
 
     def standardised(features: Sequence[Expression]) -> np.ndarray:
         z = np.array(problem.language.columns(features, problem.table, constants or {})).reshape(

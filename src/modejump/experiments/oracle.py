@@ -243,7 +243,8 @@ def residual_shares(z: np.ndarray, response: np.ndarray, models: np.ndarray) -> 
     """RSS(M)/RSS(base) of models of one size; -1.0 where the design is rank deficient.
 
     The canonical evaluation of :mod:`modejump.kernels.evaluate` for all models at once: Cholesky factors of their Gram
-    matrices, refined from the columns where the fit is nearly perfect, and floored.
+    matrices, refined from the columns where the fit is nearly perfect, and floored. Rows of ``z``, and the response,
+    are without the base and of unit length; ``models`` has the rows of each model.
     """
     count, k = models.shape
     corr = z @ response

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from modejump.core.errors import InputError
-
 if TYPE_CHECKING:
     from modejump.problem.problem import Problem
 
@@ -32,8 +30,6 @@ def labelled(
 
 def _candidate_names(problem: Problem, columns: Sequence[str] | None) -> list[str]:
     if columns is not None:
-        if len(columns) != problem.n_columns:
-            raise InputError(f"columns has {len(columns)} names for {problem.n_columns} candidate columns.")
         return list(columns)
     names = []
     for name, count in zip(problem.names, np.diff(problem.data.first), strict=True):
@@ -46,6 +42,4 @@ def _base_names(problem: Problem, base_columns: Sequence[str] | None) -> list[st
     if base_columns is None:
         plain = len(problem.always_in) == wanted
         base_columns = problem.always_in if plain else [f"(always in)[{i + 1}]" for i in range(wanted)]
-    if len(base_columns) != wanted:
-        raise InputError(f"base_columns has {len(base_columns)} names for {wanted} columns that are always in.")
     return ([INTERCEPT] if problem.intercept else []) + list(base_columns)

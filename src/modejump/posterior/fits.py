@@ -128,11 +128,18 @@ def _with_estimates(models: KeptModels) -> KeptModels:
     able = models.estimated
     if not able.any():
         raise InputError("no model with positive probability can be estimated, so there is nothing to predict from.")
-    weight = models.weight[able] / models.weight[able].sum()
-    models = models._replace(words=models.words[able], weight=weight)
-    if models.fits is None:
-        return models._replace(resid=models.resid[able])
-    return models._replace(fits=picked_fits([models.fits], np.flatnonzero(able)))
+    return chosen_models(models, np.flatnonzero(able), models.weight[able] / models.weight[able].sum(), models.mass)
+
+
+def chosen_models(pool: KeptModels, rows: np.ndarray, weight: np.ndarray, mass: float) -> KeptModels:
+    """Some of the models of a list, with other weights."""
+    return KeptModels(
+        np.ascontiguousarray(pool.words[rows]),
+        weight,
+        pool.resid[rows] if pool.fits is None else pool.resid,
+        mass,
+        None if pool.fits is None else picked_fits([pool.fits], rows),
+    )
 
 
 def _systematic(probability: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,8 +10,8 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.posterior.best_laws import stored_errors
-from modejump.posterior.fits import KeptModels
-from modejump.posterior.merge import AGREEMENT, chosen_models
+from modejump.posterior.fits import KeptModels, chosen_models
+from modejump.posterior.merge import AGREEMENT
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import rowless_like
 from modejump.problem.problem import Problem

@@ -50,7 +50,7 @@ FINITE, POSITIVE = (-np.finfo(F).max, np.inf), (0.0, np.inf)
 def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
-    Where it cannot be written, one that is there already stays.
+    Where it cannot be written, one that is there already stays. ``extra`` is kept with it, as JSON.
     """
     folder = Path(directory)
     if posterior.reweighting is not None:

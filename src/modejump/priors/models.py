@@ -53,17 +53,11 @@ class ModelPrior:
         Names are needed for prior probabilities given by name. The parents of each term are indices, -1 for one that
         is always in; by default `parents_from_names` deduces them.
         """
-        K = whole_number(K, "The number of terms")
-        if names is not None and len(names) != K:
-            raise InputError(f"names must have one entry for each of the {K} terms, got {len(names)}.")
         log_size, log_weight = self._log_parts(K, names)
         heredity = HEREDITY_CODES[self.heredity]
         effective: list[tuple[int, ...]] = [()] * K
         if heredity:
-            if parents is None:
-                if names is None:
-                    raise InputError("heredity needs the names or the parents of the terms: give either.")
-                parents = parents_from_names(names, always_in)
+            parents = parents_from_names(names or (), always_in) if parents is None else parents
             effective = effective_parents(parents, K, heredity)
         largest = K if self.max_size is None else min(self.max_size, K)
         log_size[largest + 1 :] = -np.inf
@@ -158,9 +152,7 @@ class BernoulliPrior(ModelPrior):
             if len(self.q) != n_terms:
                 raise InputError(f"q of the bernoulli prior has {len(self.q)} entries for {n_terms} terms.")
             return np.array(self.q)
-        assert isinstance(self.q, dict)
-        if names is None:
-            raise InputError("q of the bernoulli prior is given by name, but the terms have no names.")
+        assert isinstance(self.q, dict) and names is not None
         missing = [name for name in names if name not in self.q]
         if missing:
             raise InputError(f"q of the bernoulli prior lacks the term {missing[0]!r}: give every term a value.")

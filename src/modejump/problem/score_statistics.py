@@ -30,7 +30,7 @@ def marginal_statistics(
     column rises with it whatever the coefficient prior. Residuals are those of the base model's fit; their variance is
     taken to be the same in all rows, up to the weights, which does for an order of the columns.
 
-    It is zero for columns that the base explains.
+    It is zero for columns that the base explains. An array has one column in each line.
     """
     w, residual, base, spread = _null(y, family, fixed, weights, offset)
     basis = np.linalg.qr(base * np.sqrt(w)[:, None])[0] * np.sqrt(w)[:, None]

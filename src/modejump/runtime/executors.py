@@ -97,7 +97,7 @@ class Executor:
         """Do something ``count`` times on every chain.
 
         Chains differ in the time that they take. So a thread leaves a chain after half of what is left to do, and
-        takes the chain that is most behind.
+        takes the chain that is most behind. What is to be done aside, one thread does first.
         """
         if not self.overlaps(len(chains)):
             if aside is not None:

@@ -29,8 +29,6 @@ def parse(text: str, names: Collection[str] | None = None, known_transforms: boo
     """The feature that a text stands for; names that are no covariates are refused, and so are unknown transforms."""
     if not isinstance(text, str):
         raise InputError(f"A feature is read from text, got {text!r}.")
-    if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
-        raise InputError("names must be a list of column names, each of them text.")
     return _Parser(text, names, known_transforms).feature()
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
-from modejump.data.response import checked_offset
 from modejump.likelihoods.columns import Conjugate
 from modejump.posterior.fits import KeptModels, model_columns
 from modejump.problem.problem import Problem
@@ -39,20 +38,13 @@ class NewRows(NamedTuple):
 def new_rows(
     problem: Problem, x: np.ndarray, always: np.ndarray | None = None, offset: np.ndarray | None = None
 ) -> NewRows:
-    """Check and arrange new rows: candidate columns in the problem's order, columns always in, and offset."""
+    """Arrange new rows: candidate columns in the problem's order, columns always in, and offset."""
     x = np.asarray(x, dtype=np.float64)
-    if x.ndim != 2 or x.shape[1] != problem.n_columns:
-        raise InputError(f"new rows have shape {x.shape}, but the problem has {problem.n_columns} candidate columns.")
-    wanted = problem.data.base - int(problem.intercept)
     always = np.empty((len(x), 0)) if always is None else np.asarray(always, dtype=np.float64)
-    if always.shape != (len(x), wanted):
-        raise InputError(f"the columns of terms always in have shape {always.shape}, but {(len(x), wanted)} is needed.")
     if not (_finite(x) and _finite(always)):
         raise InputError("the new rows hold NaN or infinite values; drop or impute these rows first.")
-    problem.family.check_rows(None, offset)
-    known = np.zeros(len(x)) if offset is None else checked_offset(offset, len(x))
     ones = [np.ones((len(x), 1))] if problem.intercept else []
-    return NewRows(x, np.hstack([*ones, always]), known)
+    return NewRows(x, np.hstack([*ones, always]), np.zeros(len(x)) if offset is None else offset)
 
 
 def _finite(values: np.ndarray) -> bool:
@@ -203,8 +195,6 @@ class PredictiveDistribution:
 
     def interval(self, new: NewRows, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the central interval of new rows; for counts it holds with at least that probability."""
-        if not 0.0 < level < 1.0:
-            raise InputError(f"the level of an interval must lie between 0 and 1, for instance 0.9; got {level!r}.")
         ends = self.quantiles(new, np.array([0.5 - level / 2, 0.5 + level / 2]))
         return ends[:, 0], ends[:, 1]
 
