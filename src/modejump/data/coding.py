@@ -96,7 +96,7 @@ def _not_finite(name: str, row: int, what: str) -> str:
 class ColumnSpec:
     """One column of the table."""
 
-    name: str  # its name
+    name: str
     levels: tuple[Any, ...] | None = None  # levels of a factor, the reference first
     indicators: bool = False  # whether a factor is one indicator for each level instead of contrasts with the first
     fill: float | None = None  # what stands for missing numbers

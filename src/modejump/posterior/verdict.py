@@ -258,10 +258,7 @@ def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
     if not varied.any():
         return "", "good"
     if not in_play.any():
-        return (
-            f"The Monte Carlo error is at most {d.mcse.max():.2g} ({names[int(np.argmax(d.mcse))]}).",
-            "good",
-        )
+        return (f"The Monte Carlo error is at most {d.mcse.max():.2g} ({names[int(np.argmax(d.mcse))]}).", "good")
     r_hat = np.where(in_play, np.nan_to_num(d.r_hat, nan=1.0), 0.0)
     ess = np.where(in_play, np.nan_to_num(d.ess, nan=np.inf), np.inf)
     mcse = np.where(in_play, np.nan_to_num(d.mcse, nan=np.inf), 0.0)
@@ -292,10 +289,7 @@ def _library(features: int, algorithm: str) -> tuple[str, str]:
     """Features that a sample of the rows chose once and for all."""
     if algorithm != "mjmcmc" or not features:
         return "", "good"
-    return (
-        f"A search on a sample of the rows chose the {count(features)} features of these models.",
-        "good",
-    )
+    return (f"A search on a sample of the rows chose the {count(features)} features of these models.", "good")
 
 
 def _percent(share: float) -> str:

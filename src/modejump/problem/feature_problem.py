@@ -186,13 +186,7 @@ class FeatureProblem:
 
 
 def feature_problem(
-    x: np.ndarray,
-    y: np.ndarray,
-    names: Sequence[str],
-    *,
-    transforms: Sequence[Transform],
-    space: Space,
-    **more: Any,
+    x: np.ndarray, y: np.ndarray, names: Sequence[str], *, transforms: Sequence[Transform], space: Space, **more: Any
 ) -> FeatureProblem:
     """Check the data and make a problem over a space of nonlinear features.
 

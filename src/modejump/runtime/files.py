@@ -230,10 +230,9 @@ def _read_arrays(blob: bytes) -> Snapshot:
 def _read_array(content: bytes) -> np.ndarray:
     """The array of an NPY file whose length is what its header says."""
     file = io.BytesIO(content)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[np.lib.format.read_magic(file)]
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
+        np.lib.format.read_magic(file)
+    ]
     shape, fortran, dtype = read_header(file)
     if dtype.hasobject or dtype.kind not in "biuf":
         raise ValueError("no plain numbers")

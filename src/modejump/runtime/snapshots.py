@@ -66,10 +66,7 @@ class Reader:
     """Arrays that a file or another process gave, checked as they are taken."""
 
     def __init__(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        prefix: str = "",
-        damaged: Callable[[str], InputError] = _damaged,
+        self, arrays: Mapping[str, np.ndarray], prefix: str = "", damaged: Callable[[str], InputError] = _damaged
     ) -> None:
         self.arrays, self.prefix, self.damaged = arrays, prefix, damaged
 

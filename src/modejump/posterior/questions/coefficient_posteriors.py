@@ -17,13 +17,7 @@ from scipy import special
 
 from modejump.core.errors import InputError
 from modejump.posterior.prediction.distribution import PredictiveDistribution
-from modejump.posterior.prediction.mixture import (
-    LEAST_SCALE,
-    make_tails,
-    mixture_quantiles,
-    quantile,
-    upper_tail,
-)
+from modejump.posterior.prediction.mixture import LEAST_SCALE, make_tails, mixture_quantiles, quantile, upper_tail
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
