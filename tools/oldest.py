@@ -10,13 +10,7 @@ PROJECT = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.tom
 
 
 def oldest(requirements: list[str]) -> list[str]:
-    """Lower bounds as exact versions.
-
-    Parameters
-    ----------
-    requirements : list of str
-        Such as ``"numba>=0.62,<0.70"``.
-    """
+    """Lower bounds, such as that of ``"numba>=0.62,<0.70"``, as exact versions."""
     bounds = [re.match(r"([\w-]+)[^>]*>=([\d.]+)", text) for text in requirements]
     return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound]
 

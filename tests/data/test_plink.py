@@ -11,7 +11,7 @@ import pytest
 from bed_reader import to_bed
 
 from modejump.core.errors import InputError
-from modejump.data.genotypes import MISSING, learn_genotypes
+from modejump.data.markers import MISSING, learn_markers
 from modejump.data.plink import read_plink
 
 N, M = 37, 21
@@ -117,12 +117,13 @@ def test_genotypes_of_files_are_coded_as_those_of_arrays(tmp_path: Path) -> None
     g[4, 7] = MISSING
     read = read_plink(write(tmp_path, g))
     with pytest.raises(InputError, match="^1 of 777 genotypes are missing, the first in column 'rs7', row 4 "):
-        learn_genotypes(read)
-    coding, markers = learn_genotypes(read, missing="mode")
-    _, expected = learn_genotypes(g, missing="mode")
+        learn_markers(read, coding="genotype")
+    coding, markers, _ = learn_markers(read, coding="genotype", missing="mode")
+    _, expected, _ = learn_markers(g, coding="genotype", missing="mode")
     assert coding.names[:2] == ["rs0_d", "rs0_r"]
     np.testing.assert_array_equal(markers.words, expected.words)
-    np.testing.assert_array_equal(coding.apply(read_plink(read.path, slice(None, None, -1))).words, expected.words)
+    turned = read_plink(read.path, slice(None, None, -1))
+    np.testing.assert_array_equal(coding.apply(turned), expected.unpack())
 
 
 def shorten(path: Path, by: int) -> None:

@@ -21,10 +21,9 @@ from modejump import BGLMRegressor, BGNLMRegressor, Budget, InputError
 from modejump.cli import main
 from modejump.commands.fit import show
 from modejump.core.errors import InterruptedRun
-from modejump.data.digest import Digest
-from modejump.data.moments import Block, Moments, Sample
+from modejump.data.moments import Block, Digest, Moments, Sample
 from modejump.data.sources import Source, is_source, scan_dask
-from modejump.problem.fingerprint import fingerprint
+from modejump.problem.fingerprint import fingerprints
 from modejump.problem.problem import Problem
 from modejump.problem.products import least_resid
 
@@ -195,7 +194,7 @@ def test_selection_is_that_in_memory(frame: pd.DataFrame, prior: str, always_in:
         assert_same(whole, model, data[NAMES])
         np.testing.assert_allclose(model.predict(chunks.source), model.predict(data[NAMES]), rtol=1e-13)
         assert model.score(chunks.source, "y") == pytest.approx(model.score(data[NAMES], data["y"]), abs=1e-13)
-    assert fingerprint(model.problem_) == fingerprint(whole.problem_)
+    assert fingerprints(model.problem_) == fingerprints(whole.problem_)
 
 
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
@@ -442,7 +441,7 @@ def test_dask_frames_are_summed_where_they_are(frame: pd.DataFrame) -> None:
     again = BGNLMRegressor(**options).fit(modejump.scan_chunks(lambda: parts, list(frame.columns)), "y", "w")
     assert laws.laws_.features == again.laws_.features
     np.testing.assert_allclose(laws.inclusion_["probability"], again.inclusion_["probability"], atol=ROUNDING)
-    assert fingerprint(model.problem_) == fingerprint(whole.problem_)
+    assert fingerprints(model.problem_) == fingerprints(whole.problem_)
     with pytest.raises(InputError, match="does not hold numbers"):
         BGLMRegressor().fit(lazy.assign(t="text"), "y")
     with pytest.raises(InputError, match="needs a data frame of Dask"):
@@ -563,4 +562,4 @@ def test_memory_is_bounded_whatever_the_rows(tmp_path: Path, what: str, group: i
 def test_problem_without_rows_or_digest_has_no_fingerprint(frame: pd.DataFrame) -> None:
     problem = Problem.build(frame[NAMES].to_numpy(), frame["y"].to_numpy())
     with pytest.raises(InputError, match="holds no rows"):
-        fingerprint(dataclasses.replace(problem, observed=None))
+        fingerprints(dataclasses.replace(problem, observed=None))

@@ -30,7 +30,7 @@ from modejump import (
     Space,
 )
 from modejump.experiments import simulate_planets
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.samplers.result import members_of
 
 SHORT = Budget(steps=3000)

@@ -8,7 +8,7 @@ import feature_twin as twin
 import numpy as np
 import pytest
 
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.evaluate import evaluate_member
 from modejump.priors.complexity import ComplexityPrior

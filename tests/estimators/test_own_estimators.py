@@ -28,7 +28,7 @@ from modejump import (
     Space,
 )
 from modejump.estimators import prepare
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.likelihoods.custom.own import LikelihoodError
 from modejump.problem.feature_problem import feature_problem
 

@@ -20,7 +20,8 @@ import pytest
 from running import enumerate_models
 from scipy import stats
 
-from modejump.posterior import NewRows, Posterior, new_rows
+from modejump.posterior import Posterior
+from modejump.posterior.prediction.distribution import NewRows, new_rows
 from modejump.priors.coefficients import KnownVariance
 from modejump.problem.problem import Problem
 

@@ -22,7 +22,8 @@ from modejump.kernels.chain import count_step
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.neighbour import set_model
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, UniformPrior
+from modejump.priors.coefficients import COEF_PRIORS
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.chains.mjmcmc_chain import chain_of
 from modejump.samplers.settings import Sampler

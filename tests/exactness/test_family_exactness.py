@@ -23,12 +23,12 @@ from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 from test_exactness import EVERYTHING, STEPS, Experiment, moves_of, stationarity, uneven_partners
 from test_moves_between import SETTINGS
 
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.moves import NONE, POPULATION_MOVES
-from modejump.priors import BernoulliPrior
 from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.models import BernoulliPrior
 from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget

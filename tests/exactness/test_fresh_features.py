@@ -17,7 +17,7 @@ from scipy.stats import chi2
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
 from modejump.experiments.spaces import feature_columns
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.kernels.populations.fresh_features import draw_population, log_rho
 from modejump.kernels.populations.population import EMPTY_WEIGHT
 from modejump.samplers.chains.reversible_chain import ReversibleChain

@@ -22,7 +22,7 @@ from scipy.stats import chi2
 from modejump.experiments.spaces import feature_columns
 from modejump.kernels.populations.between import MOVED, ZERO_REVERSE
 from modejump.kernels.populations.moves import POPULATION_MOVES
-from modejump.priors import COEF_PRIORS
+from modejump.priors.coefficients import COEF_PRIORS
 from modejump.samplers.settings import Sampler
 
 LEVEL = 1e-4

@@ -21,8 +21,8 @@ from modejump.estimators.bglm import BGLMRegressor
 from modejump.experiments import load_exoplanets, oracle
 from modejump.experiments.oracle import ExactPosterior, exact_posterior, exact_singles_and_pairs
 from modejump.experiments.spaces import feature_columns, law_of_each
-from modejump.features import Feature, evaluate
 from modejump.features.nonlinear import language
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
@@ -481,7 +481,7 @@ def test_bad_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match="from 0 to 2 features"):
             exact_posterior(problem, [F("x1")], size=size)  # type: ignore[arg-type]
     for options in ({"top": -1}, {"top": 1.5}, {"beside": True}):
-        with pytest.raises(InputError, match="give a whole number of at least 0"):
+        with pytest.raises(InputError, match="a whole number of at least 0"):
             exact_singles_and_pairs(problem, complexity=2, **options)  # type: ignore[arg-type]
     monkeypatch.setattr(oracle, "MOST_MODELS", 3)
     with pytest.raises(InputError, match="2 features make 4 models"):

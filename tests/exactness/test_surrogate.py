@@ -20,7 +20,7 @@ from modejump.kernels.neighbour import set_model
 from modejump.kernels.surrogate import CAUTION, surrogate_gain
 from modejump.likelihoods.glm.expansion import expand
 from modejump.likelihoods.glm.parts import LONG
-from modejump.priors import BernoulliPrior
+from modejump.priors.models import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import chain_of

@@ -20,8 +20,9 @@ from modejump.core.errors import InputError
 from modejump.core.threads import ThreadPool
 from modejump.features.covariates.language import Screened
 from modejump.kernels.populations.moves import POPULATION_MOVES
-from modejump.posterior import Posterior, load_run, save_run
-from modejump.priors import BernoulliPrior, BetaBinomialPrior, UniformPrior
+from modejump.posterior import Posterior
+from modejump.posterior.storage import load_run, save_run
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.problem.wide_problem import WideProblem, wide_problem
 from modejump.samplers.budget import Budget

@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.features import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate, to_latex, to_sympy
+from modejump.features.nonlinear.expression import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate
+from modejump.features.nonlinear.printing import to_latex, to_sympy
 from modejump.features.nonlinear.transforms import transforms
 
 X, Y, Z = (Feature.covariate(name) for name in "xyz")
@@ -138,7 +139,7 @@ def test_features_are_compared_with_features_only() -> None:
 def test_hashes_and_order_are_the_same_in_every_process() -> None:
     texts = ["x", "`a b`*x", "sin(1 + x + y*y)", "troot(P*P*M)", "sin(x)", "sin(1 + x)", "x*x", "square(x)"]
     script = (
-        "import sys; from modejump.features import Feature\n"
+        "import sys; from modejump.features.nonlinear.expression import Feature\n"
         "made = {text: Feature(text) for text in sys.argv[1:]}\n"
         "print([hash(made[text]) for text in sorted(made)], sorted(made.values()))"
     )
@@ -217,25 +218,9 @@ def test_features_cannot_be_changed() -> None:
 # Bad input and limits
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: Feature.covariate(""), "not empty"),
-        (lambda: Feature.covariate(3), "must be text"),  # type: ignore[arg-type]
-        (lambda: Feature.product(), "at least one factor"),
-        (lambda: Feature.projection("sin"), "at least one parent"),
-        (lambda: Feature.product(X, "y"), "made of features, got 'y'"),  # type: ignore[arg-type]
-        (lambda: Feature.modification("sin", "x"), "made of features"),  # type: ignore[arg-type]
-        (lambda: Feature.modification("sinn", X), "'sinn' is no transform: perhaps you mean 'sin'"),
-        (lambda: Feature.projection(None, X), "None is no transform"),  # type: ignore[arg-type]
-        (lambda: Feature.product(*[X] * (MAX_COMPLEXITY + 1)), "complexity 1001 is too large"),
-    ],
-)
-def test_bad_input_is_refused(build: object, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        build()  # type: ignore[operator]
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith(".")
+def test_complexity_is_limited() -> None:
+    with pytest.raises(InputError, match="complexity 1001 is too large"):
+        Feature.product(*[X] * (MAX_COMPLEXITY + 1))
 
 
 def test_depth_is_limited() -> None:
@@ -301,10 +286,6 @@ def test_evaluation_gives_no_warning(recwarn: pytest.WarningsRecorder) -> None:
 @pytest.mark.parametrize(
     ("table", "alphas", "message"),
     [
-        ({"x": [1.0]}, None, "no column 'y'"),
-        ({"x": [1.0], "y": ["a"]}, None, "column 'y' must be of numbers"),
-        ({"x": [1.0], "y": [1.0, 2.0]}, None, "column 'y' must have one number for each row"),
-        ({"x": [1.0], "y": 1.0}, None, "column 'y' must have one number for each row"),
         ({"x": [1.0], "y": [1.0]}, None, r"alphas lacks the projection 'sin\(1 \+ x\)'"),
         ({"x": [1.0], "y": [1.0]}, {Feature("sin(1 + x)"): [1.0]}, "must be 2 numbers"),
     ],

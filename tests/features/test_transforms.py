@@ -13,10 +13,11 @@ import pytest
 import sympy
 
 from modejump.core.errors import InputError
-from modejump.features import Domain, Feature, evaluate, to_latex, to_sympy
 from modejump.features.nonlinear.builtin import DOMAINS
 from modejump.features.nonlinear.calls import addresses
-from modejump.features.nonlinear.transforms import Transform, Transforms, transforms
+from modejump.features.nonlinear.expression import Feature, evaluate
+from modejump.features.nonlinear.printing import to_latex, to_sympy
+from modejump.features.nonlinear.transforms import Domain, Transform, Transforms, transforms
 
 INF, NAN = math.inf, math.nan
 BUILT_IN = [name for name, transform in transforms.items() if transform.scalar is not None]

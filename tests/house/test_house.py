@@ -66,11 +66,6 @@ BREACHES: list[tuple[str, dict[str, str], str]] = [
         f"{SRC}/kernels:1: 15 modules in one folder, at most 14",
     ),
     (
-        "module_names",
-        {f"{SRC}/kernels/merge.py": "", f"{SRC}/samplers/chains/merge.py": "", f"{SRC}/commands/merge.py": ""},
-        "samplers/chains/merge.py:1: another module is called merge (src/modejump/kernels/merge.py)",
-    ),
-    (
         "type_hints",
         {ERRORS: "def f(a, b: int = 1, *rest):\n    return a\n"},
         "errors.py:1: function f lacks type hints for a, rest, return",

@@ -27,7 +27,7 @@ from modejump.likelihoods.columns import fit_columns
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import LikelihoodError, OwnLikelihood
 from modejump.likelihoods.glm.newton import new_glm_work
-from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.priors.models import BernoulliPrior, UniformPrior
 from modejump.problem.feature_problem import feature_problem
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget

@@ -22,7 +22,7 @@ from modejump.likelihoods.family import LINKS
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.newton import BLOCK, new_glm_work
 from modejump.likelihoods.glm.rows import fast_exp, information_slope, score_rows
-from modejump.priors import COEF_PRIORS, CoefPrior, HyperG
+from modejump.priors.coefficients import COEF_PRIORS, CoefPrior, HyperG
 from modejump.priors.coefficients.base import compiled, plain
 from modejump.problem.problem import Problem
 

@@ -34,7 +34,7 @@ from modejump.likelihoods import resolve_family
 from modejump.likelihoods.gaussian.marginal import floored, log_marginal, log_marginal_fast
 from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, TAILS, estimate_noise, estimate_tail
 from modejump.likelihoods.gaussian.tables import tabulated
-from modejump.priors import COEF_PRIORS
+from modejump.priors.coefficients import COEF_PRIORS
 from modejump.priors.coefficients.base import FLOOR, floor_share
 from modejump.samplers.warmup import noise
 

@@ -14,7 +14,7 @@ from twin import close
 
 from modejump.kernels.chain import Chain
 from modejump.kernels.store import ModelStore
-from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.priors.models import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import with_more_room

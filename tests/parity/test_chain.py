@@ -21,7 +21,8 @@ from modejump.kernels.neighbour import neighbour, set_model
 from modejump.kernels.state import flip_all
 from modejump.kernels.store import new_store
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.priors import COEF_PRIORS, BernoulliPrior, BetaBinomialPrior, GPrior, UniformPrior
+from modejump.priors.coefficients import COEF_PRIORS, GPrior
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem, standardised_block
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MJMCMCChain, chain_of, with_more_room
 from modejump.samplers.settings import Sampler

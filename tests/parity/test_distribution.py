@@ -10,8 +10,8 @@ import pytest
 import twin
 from feature_experiments import chi_square, small_problem
 
-from modejump.features import Feature
 from modejump.features.distribution import list_edits
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.problem.feature_problem import feature_problem

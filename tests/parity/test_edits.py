@@ -9,7 +9,7 @@ import feature_twin as twin
 import numpy as np
 import pytest
 
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.operators import OPERATORS
 from modejump.features.nonlinear.space import EDIT_WEIGHTS, Space

@@ -8,11 +8,10 @@ import feature_twin as twin
 import numpy as np
 import pytest
 
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.populations.population import SAME_COLUMN
-from modejump.priors import COEF_PRIORS
-from modejump.priors.coefficients import KnownVariance
+from modejump.priors.coefficients import COEF_PRIORS, KnownVariance
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers.chains import genetic_chain

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from feature_twin import COVARIATE, MODIFICATION, PRODUCT, PROJECTION, Recipe
 
-from modejump.features import Feature, evaluate
 from modejump.features.nonlinear.columns import NonlinearPool
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.table import FeatureTable, forget_from, new_table

@@ -14,7 +14,7 @@ from brute import brute_force, small_problem
 from matplotlib import pyplot
 
 from modejump.core.errors import InputError
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms

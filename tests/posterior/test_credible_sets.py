@@ -12,7 +12,7 @@ import pytest
 from brute import brute_force, lazy_chains
 
 from modejump.core.errors import InputError
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from plain import mixture_quantiles_plain, sum_on_grid_plain, unpack_fit_plain
-from running import enumerate_models, mjmcmc
+from running import coefficients, enumerate_models, mjmcmc
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
@@ -20,18 +20,10 @@ from modejump.core.errors import InputError
 from modejump.likelihoods import Gamma, Poisson
 from modejump.likelihoods.glm.family import GlmFamily
 from modejump.likelihoods.glm.gamma_shape import shape_rules
-from modejump.posterior import (
-    GlmPredictor,
-    NewRows,
-    Posterior,
-    coefficients,
-    load_run,
-    new_rows,
-    save_run,
-)
+from modejump.posterior import Posterior
 from modejump.posterior.fits import keep_models, single_model
-from modejump.posterior.prediction.distribution import GNodes
-from modejump.posterior.prediction.glm import shrinkage_rule
+from modejump.posterior.prediction.distribution import GNodes, NewRows, new_rows
+from modejump.posterior.prediction.glm import GlmPredictor, shrinkage_rule
 from modejump.posterior.prediction.grid import (
     MOST_NODES,
     Mixture,
@@ -43,6 +35,7 @@ from modejump.posterior.prediction.grid import (
 )
 from modejump.posterior.prediction.laplace import unpack_fit
 from modejump.posterior.prediction.mixture import make_tails, mixture_quantiles
+from modejump.posterior.storage import load_run, save_run
 from modejump.priors.coefficients import COEF_PRIORS, GPrior
 from modejump.problem.problem import Problem
 
@@ -649,22 +642,6 @@ def test_the_inverse_link_needs_a_positive_predictor() -> None:
     low = new._replace(offset=np.array([0.0, 0.0, -50.0, 0.0, 0.0]))
     with pytest.raises(InputError, match="linear predictor of new row 2 has no mean under the inverse link"):
         predictor.mean(low)
-
-
-def test_bad_offsets_and_levels() -> None:
-    case = make_case("poisson", "log")
-    problem = case.problem()
-    x, always = case.new[:, case.candidates], case.new[:, case.fixed]
-    with pytest.raises(InputError, match=r"offset has shape \(3,\) but X has 5 rows"):
-        new_rows(problem, x, always, np.zeros(3))
-    with pytest.raises(InputError, match="offset is NaN or infinite in row 0"):
-        new_rows(problem, x, always, np.full(5, np.nan))
-    gaussian = Problem.build(case.x, case.y)
-    with pytest.raises(InputError, match="an offset is for families other than gaussian"):
-        new_rows(gaussian, case.new, offset=np.zeros(5))
-    predictor = Posterior(problem, enumerate_models(problem)).predictor()
-    with pytest.raises(InputError, match="must lie between 0 and 1"):
-        predictor.interval(case.arranged(problem), 1.0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from brute import brute_force, lazy_chains, small_problem
 
-from modejump.posterior import Posterior, Verdict, verdict
+from modejump.posterior import Posterior
+from modejump.posterior.verdict import Verdict, verdict
 from modejump.problem.problem import Problem
 from modejump.samplers.result import ModelTable, Result, SearchCounts
 

@@ -15,23 +15,29 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modejump.core.errors import InputError
-from modejump.priors import (
+from modejump.priors.compiled import ModelPriorArrays, log_model_prior
+from modejump.priors.complexity import ComplexityPrior
+from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
+from modejump.priors.feature_priors import feature_prior_from_dict
+from modejump.priors.heredity import (
+    ALWAYS_IN,
+    HEREDITY_CODES,
+    NONE,
+    STRONG,
+    WEAK,
+    parents_from_names,
+    topological_order,
+)
+from modejump.priors.models import (
     MODEL_PRIORS,
     BernoulliPrior,
     BetaBinomialPrior,
-    ComplexityPrior,
     ModelPrior,
-    ModelPriorArrays,
     UniformPrior,
-    log_model_prior,
+    WeightedPrior,
     model_prior_from_dict,
-    parents_from_names,
     resolve_model_prior,
 )
-from modejump.priors.counting import MAX_GATES, log_binomial, log_normaliser
-from modejump.priors.feature_priors import feature_prior_from_dict
-from modejump.priors.heredity import ALWAYS_IN, HEREDITY_CODES, NONE, STRONG, WEAK, topological_order
-from modejump.priors.models import WeightedPrior
 
 K = 6
 # "x0:x1:x2" has a parent that is itself a child, "x3" is nobody's parent.
@@ -313,8 +319,6 @@ def test_bad_parents_are_refused(parents: list[tuple[int, ...]], message: str) -
 
 
 def test_heredity_needs_something_to_inherit_from() -> None:
-    with pytest.raises(InputError, match="names or the parents"):
-        UniformPrior(heredity="weak").compile(2)
     with pytest.raises(InputError, match="no term has a parent"):
         UniformPrior(heredity="weak").compile(2, names=["a", "b"])
 
@@ -358,8 +362,6 @@ def test_probabilities_by_name() -> None:
     by_place = BernoulliPrior([0.2, 0.7]).compile(2)  # type: ignore[arg-type]
     np.testing.assert_array_equal(by_name.log_weight, by_place.log_weight)
     np.testing.assert_array_equal(by_name.log_size, by_place.log_size)
-    with pytest.raises(InputError, match="have no names"):
-        BernoulliPrior({"a": 0.2}).compile(1)
     with pytest.raises(InputError, match="lacks the term 'b'"):
         BernoulliPrior({"a": 0.2}).compile(2, names=["a", "b"])
     with pytest.raises(InputError, match="names 'c', which is no term"):
@@ -403,13 +405,6 @@ def test_weights_of_terms_add_up_to_the_largest_size() -> None:
     assert model_prior_from_dict(prior.to_dict()) == prior
     with pytest.raises(InputError, match="3 weights for 4 terms"):
         prior.compile(4)
-
-
-def test_terms_and_names_must_agree() -> None:
-    with pytest.raises(InputError, match="one entry for each of the 3 terms"):
-        UniformPrior().compile(3, names=["a"])
-    with pytest.raises(InputError, match="number of terms"):
-        UniformPrior().compile(-1)
 
 
 def test_unknown_model_priors_are_refused() -> None:

@@ -32,7 +32,7 @@ from modejump.likelihoods.gaussian.marginal import log_marginal, log_marginal_fa
 from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.likelihoods.glm.laplace import log_laplace
 from modejump.likelihoods.shrinkage import posterior_g, shrinkage_factor
-from modejump.priors import (
+from modejump.priors.coefficients import (
     AIC,
     BIC,
     COEF_PRIORS,

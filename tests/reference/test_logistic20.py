@@ -13,7 +13,7 @@ from running import enumerate_models, mjmcmc
 from modejump.kernels.traverse import new_tally
 from modejump.kernels.traverse_glm import traverse_glm
 from modejump.likelihoods.glm.newton import new_glm_work
-from modejump.priors import BernoulliPrior
+from modejump.priors.models import BernoulliPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.warmup.best_first import STEPS_PER_FIT, BestFirstSearch

@@ -29,7 +29,7 @@ from modejump.cli import main
 from modejump.features.nonlinear.expression import Feature
 from modejump.posterior.merge import _alike, united_models
 from modejump.posterior.posterior import Posterior
-from modejump.problem.fingerprint import fingerprint, fingerprints
+from modejump.problem.fingerprint import fingerprints
 from modejump.problem.problem import Problem
 from modejump.runtime.files import MODEL
 from modejump.samplers.diagnostics import diagnose
@@ -188,7 +188,7 @@ def test_functions_of_the_users_own_are_not_merged(data: pd.DataFrame, tmp_path:
     with pytest.raises(InputError, match="likelihood of your own cannot be merged"):
         runs[0].posterior_.merge(runs[1].posterior_)
     with pytest.raises(InputError, match="has no fingerprint"):
-        fingerprint(runs[0].problem_)
+        fingerprints(runs[0].problem_)
     assert runs[0].posterior_.fingerprints is None
 
 
@@ -383,7 +383,7 @@ def test_fingerprints_tell_the_parts_apart(data: pd.DataFrame) -> None:
     ]:
         found = fingerprints(other)
         assert {name for name in parts if found[name] != parts[name]} == changed
-        assert fingerprint(other) != fingerprint(Problem.build(x, y))
+        assert fingerprints(other) != fingerprints(Problem.build(x, y))
     counts = np.random.default_rng(1).poisson(3.0, 60).astype(float)
     plain = fingerprints(Problem.build(x, counts, family="poisson", coef_prior="bic"))
     offset = fingerprints(Problem.build(x, counts, family="poisson", coef_prior="bic", offset=y))

@@ -22,7 +22,7 @@ from running import enumerate_models, gmjmcmc, mjmcmc, rgmjmcmc
 
 from modejump.cli import main
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.priors.models import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.runtime import checkpoints
 from modejump.runtime.checkpoints import Checkpoint

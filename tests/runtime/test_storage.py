@@ -14,10 +14,13 @@ import pandas as pd
 import pytest
 from brute import brute_force, lazy_chains, small_problem
 from mortal import outcome, rewrite
+from running import coefficients
 
 from modejump import BGLMClassifier
 from modejump.core.errors import InputError
-from modejump.posterior import Posterior, coefficients, load_run, new_rows, save_run, storage
+from modejump.posterior import Posterior, storage
+from modejump.posterior.prediction.distribution import new_rows
+from modejump.posterior.storage import load_run, save_run
 from modejump.priors.coefficients import COEF_PRIORS
 from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, UniformPrior
 from modejump.problem.problem import Problem

@@ -15,21 +15,9 @@ from conftest import Regression
 from running import enumerate_models
 
 from modejump.likelihoods.gaussian.marginal import log_marginal
-from modejump.priors import (
-    AIC,
-    BIC,
-    COEF_PRIORS,
-    JZS,
-    BernoulliPrior,
-    BetaBinomialPrior,
-    CoefPrior,
-    EBLocal,
-    GPrior,
-    HyperG,
-    ModelPrior,
-    UniformPrior,
-)
+from modejump.priors.coefficients import AIC, BIC, COEF_PRIORS, JZS, CoefPrior, EBLocal, GPrior, HyperG
 from modejump.priors.coefficients.g import bayes_factor_given_g_plain
+from modejump.priors.models import BernoulliPrior, BetaBinomialPrior, ModelPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.result import Result
 

@@ -16,12 +16,11 @@ from scipy.optimize import least_squares
 
 from modejump.core.errors import InputError
 from modejump.experiments import load_exoplanets
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.feature_chain import work
-from modejump.priors import Jeffreys
-from modejump.priors.coefficients import KnownVariance
+from modejump.priors.coefficients import Jeffreys, KnownVariance
 from modejump.priors.complexity import ComplexityPrior
 from modejump.problem.feature_problem import FeatureProblem, feature_problem
 from modejump.samplers.budget import Budget

@@ -12,9 +12,9 @@ import pytest
 from feature_twin import sound_edits
 
 from modejump.experiments.oracle import ExactPosterior, exact_posterior
-from modejump.features import Feature
 from modejump.features.logic.language import Logic
 from modejump.features.logic.space import LogicSpace
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.edit_scores import AS_GOOD

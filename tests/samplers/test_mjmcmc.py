@@ -10,13 +10,13 @@ import pytest
 import twin
 from clock import Clock
 from conftest import Regression
-from running import enumerate_models, mjmcmc
+from running import Interrupting, enumerate_models, mjmcmc
 from scipy.stats import norm, t
 
 from modejump.core.errors import InputError
 from modejump.kernels.moves import KERNELS, Moves
 from modejump.kernels.store import bytes_per_model
-from modejump.priors import BernoulliPrior, UniformPrior
+from modejump.priors.models import BernoulliPrior, UniformPrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.mjmcmc_chain import FIRST_CAPACITY, MAX_BATCHES, MJMCMCChain
@@ -314,19 +314,6 @@ def test_progress_grows_to_the_whole() -> None:
     assert shares == sorted(shares) and len(set(shares)) == len(shares)
     assert 0.0 < shares[0] and shares[-1] == 1.0
     assert {note.split(",")[0] for _, _, note in seen} == {"warm-up", "sampling"}
-
-
-class Interrupting:
-    """A progress callback that plays the user's interrupt at the n-th report of sampling."""
-
-    def __init__(self, at: int, during: str = "sampling") -> None:
-        self.at, self.during, self.seen = at, during, 0
-
-    def __call__(self, done: float, total: float, note: str) -> None:
-        if note.startswith(self.during):
-            self.seen += 1
-            if self.seen == self.at:
-                raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -11,11 +11,11 @@ import feature_experiments as rt
 import numpy as np
 import pytest
 from clock import Clock
-from running import rgmjmcmc
+from running import Interrupting, rgmjmcmc
 from scipy.stats import norm, ttest_1samp
 
 from modejump.experiments.oracle import ExactPosterior, exact_posterior
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
 from modejump.kernels.populations.feature_chain import SCORE_EDITS
@@ -360,19 +360,6 @@ def test_progress_is_told(small: FeatureProblem) -> None:
 
 
 # --- interruption -----------------------------------------------------------------------------------------------
-
-
-class Interrupting:
-    """A progress callback that plays the user's interrupt at the n-th report of a phase."""
-
-    def __init__(self, at: int, during: str = "sampling") -> None:
-        self.at, self.during, self.seen = at, during, 0
-
-    def __call__(self, done: float, total: float, note: str) -> None:
-        if note.startswith(self.during):
-            self.seen += 1
-            if self.seen == self.at:
-                raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, expit, log_expit, log_ndtr, ndtr
 from scipy.stats import gamma, norm, poisson
 
-from modejump.features import Feature, evaluate
+from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.likelihoods import FAMILIES
 from modejump.likelihoods.custom.batch import BatchLikelihood
 from modejump.likelihoods.custom.own import OwnLikelihood

@@ -7,7 +7,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from modejump.features import Feature
+from modejump.features.nonlinear.expression import Feature
 
 # Plain names, one of a transform, and names that need backticks.
 NAMES = ("x", "y", "z_1", ".a.b", "sin", "Ünï", "host star mass", "2nd", "a`b", "`", "sin(x)", "x*y", "1", "\n", "x²")

@@ -18,9 +18,9 @@ import twin
 
 from modejump.core.compilation import entry
 from modejump.core.random import new_stream
-from modejump.features import Feature, Transform
 from modejump.features.distribution import draw_edit, draw_from, edit_probability, log_q, next_edit
 from modejump.features.language import draw_feature, log_probability, write_column
+from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.grammar import _draw_tree
 from modejump.features.nonlinear.language import Nonlinear
 from modejump.features.nonlinear.operators import (
@@ -37,7 +37,7 @@ from modejump.features.nonlinear.operators import (
     product,
     projection,
 )
-from modejump.features.nonlinear.transforms import transforms
+from modejump.features.nonlinear.transforms import Transform, transforms
 from modejump.features.pool import remember
 from modejump.features.table import COVARIATE, FeatureTable, covariate, new_table, within_limits
 from modejump.kernels.populations.population import admit, vacate

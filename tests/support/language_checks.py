@@ -11,7 +11,8 @@ from feature_experiments import chi_square
 from mortal import die_often
 
 from modejump.features.language import Language
-from modejump.posterior import Posterior, load_run, save_run
+from modejump.posterior import Posterior
+from modejump.posterior.storage import load_run, save_run
 from modejump.samplers.chains.reversible_chain import ReversibleChain
 from modejump.samplers.result import Result
 

@@ -14,8 +14,9 @@ from modejump.likelihoods import Link
 from modejump.likelihoods.gaussian.quadrature import log_integrand_plain
 from modejump.posterior.prediction.grid import EDGE, REACH
 from modejump.posterior.prediction.mixture import MAX_ITERATIONS, quantile, upper_tail
-from modejump.priors import CoefPrior, ModelPriorArrays
+from modejump.priors.coefficients import CoefPrior
 from modejump.priors.coefficients.base import FLOOR
+from modejump.priors.compiled import ModelPriorArrays
 from modejump.priors.heredity import NONE, STRONG
 
 

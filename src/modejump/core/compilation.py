@@ -51,13 +51,6 @@ class Entry:
     """A compiled function that is called from Python, kept on disk, and that kernels may call as well.
 
     Named tuples are given to it as handles; whoever calls it often makes a `Handle` once.
-
-    Parameters
-    ----------
-    function : callable
-        What to compile.
-    keep : bool
-        Whether its code is kept on disk.
     """
 
     def __init__(self, function: Callable[..., Any], *, keep: bool = True) -> None:
@@ -79,14 +72,7 @@ entry = Entry
 def c_function(function: Callable[..., Any], name: str, **names: Any) -> Any:
     """A C function ``void f(double *, int64)`` for compiled code to call by its ``address``, kept on disk.
 
-    Parameters
-    ----------
-    function : callable
-        Its body, a function of a column and its length.
-    name : str
-        What it is called: its place on disk.
-    **names : object
-        Global names of the body, such as the kernels that it calls.
+    ``name`` is its place on disk, and ``names`` are global names of its body, such as the kernels that it calls.
     """
     body = FunctionType(function.__code__, function.__globals__ | names, name)
     body.__module__, body.__qualname__ = function.__module__, name
@@ -194,12 +180,8 @@ def compiling(say: Callable[[], None] | None) -> Iterator[None]:
 
 
 def generic(function: Callable[..., Any]) -> Any:
-    """A function for compiled code with one implementation for each kind of its first argument, a handle.
-
-    Parameters
-    ----------
-    function : callable
-        Its name, its arguments and what it is for; it has no body.
+    """A function for compiled code with one implementation for each kind of its first argument, a handle; it has no
+    body.
     """
     implementations: dict[type | None, Callable[..., Any]] = {}
 
@@ -212,15 +194,7 @@ def generic(function: Callable[..., Any]) -> Any:
 
 
 def implements(function: Any, kind: type | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a generic function an implementation.
-
-    Parameters
-    ----------
-    function : generic function
-        What is implemented.
-    kind : type, optional
-        Class of the named tuple behind its first argument; None for all that have no implementation of their own.
-    """
+    """Give a generic function an implementation for a class of named tuples, or for all that have none of their own."""
 
     def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
         function.implementations[kind] = implementation
@@ -268,14 +242,8 @@ def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: An
     The number is known when the function runs, so that one compiled function serves all cases; that of an
     `OutsideCode` is known when it is compiled.
 
-    Parameters
-    ----------
-    arguments : str
-        Names of the arguments after the number.
-    cases : callable
-        Gives the kernel that belongs to each number, when something is compiled.
-    otherwise : kernel
-        Called with the number and the arguments where no kernel belongs to it.
+    ``cases`` gives the kernel that belongs to each number when something is compiled. Where there is none,
+    ``otherwise`` is the value, or a kernel that is called with the number and the arguments.
     """
 
     def function(code: int, *args: Any) -> Any:
@@ -293,7 +261,8 @@ def switch(arguments: str, cases: Callable[[], Mapping[int, Any]], otherwise: An
         lines = [f"    {asked.format(int(i))}: return case_{int(i)}({arguments})" for i in known]
         names: dict[str, Any] = {f"case_{int(number)}": case for number, case in known.items()}
         names["otherwise"] = otherwise
-        text = [f"def implementation(code, {arguments}):", *lines, f"    return otherwise(code, {arguments})"]
+        default = f"otherwise(code, {arguments})" if callable(otherwise) else "otherwise"
+        text = [f"def implementation(code, {arguments}):", *lines, f"    return {default}"]
         exec("\n".join(text), names)
         return names["implementation"]
 

@@ -75,14 +75,7 @@ class HandleType(types.Type):
 
 
 class Handle:
-    """A named tuple for compiled functions.
-
-    Parameters
-    ----------
-    value : named tuple
-        Of arrays, whole numbers, floats, and such tuples. Numbers are fixed from now on; those that change are
-        ``scalars``.
-    """
+    """A named tuple for compiled functions; its numbers are fixed from now on, but for those that are ``scalars``."""
 
     __slots__ = ("_numba_type_", "address", "value", "words")
 

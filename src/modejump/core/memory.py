@@ -38,16 +38,8 @@ def _cached(path: Path) -> int:
 
 
 def need_memory(size: float, what: str, instead: str) -> None:
-    """Refuse work for which there is not enough memory.
-
-    Parameters
-    ----------
-    size : float
-        Bytes that it takes.
-    what : str
-        What takes them, as the beginning of a sentence.
-    instead : str
-        What to do, as its end.
+    """Refuse work for which there is not enough memory; ``what`` begins the sentence that says so and ``instead`` ends
+    it.
     """
     free = free_memory()
     if size > free:

@@ -14,17 +14,7 @@ _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 
 def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a file and return its descriptor; InputError for a link, a pipe, a device or a directory.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    flags : int
-        As of `os.open`.
-    mode : int
-        Permissions of a file that is made, less what the user's mask takes away.
-    """
+    """Open a file and return its descriptor; InputError for a link, a pipe, a device or a directory."""
     check_plain(path)
     descriptor = os.open(path, flags | _FLAGS, mode)
     # It may have been exchanged since.

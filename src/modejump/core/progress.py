@@ -28,13 +28,7 @@ FIRST_LINE = 10.0
 
 
 class Log:
-    """A file that lines are added to, each with the time.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    """
+    """A file that lines are added to, each with the time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,16 +46,9 @@ class Log:
 def reporter(progress: Any, stream: TextIO | None = None, log: Log | None = None) -> Iterator[Report | None]:
     """What a sampler calls with (done, total, note) while it works; None where nobody wants to know.
 
-    Parameters
-    ----------
-    progress : bool, "auto" or callable
-        "auto" draws a bar on a terminal once the work has taken two seconds; True draws it at once. Where there is
-        no terminal, both write a line every ten seconds of work, True the first one at once. A callable is called as
-        it is.
-    stream : text stream, optional
-        Where to write; standard error by default.
-    log : Log, optional
-        Gets a line every ten seconds as well, whatever else is wanted.
+    "auto" draws a bar on a terminal once the work has taken two seconds; True draws it at once. Where there is no
+    terminal, both write a line every ten seconds of work, True the first one at once. A callable is called as it is. A
+    log gets a line every ten seconds, whatever else is wanted.
     """
     out = sys.stderr if stream is None else stream
     reports: list[Report] = [] if log is None else [_Lines(log.write)]

@@ -18,15 +18,7 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """Things by their ``name``; each gets its place as its ``code``.
-
-    Parameters
-    ----------
-    kind : str
-        What they are, in a sentence.
-    members : iterable
-        The package's own, in order.
-    """
+    """Things by their ``name``; each gets its place as its ``code``."""
 
     def __init__(self, kind: str, members: Iterable[T] = ()) -> None:
         super().__init__()

@@ -8,13 +8,7 @@ from typing import Any
 
 
 class ThreadPool:
-    """Threads that start with the first work and end with ``close``; work after that starts them again.
-
-    Parameters
-    ----------
-    count : int
-        Threads at most.
-    """
+    """Threads that start with the first work and end with ``close``; work after that starts them again."""
 
     def __init__(self, count: int = 1) -> None:
         self.count = count

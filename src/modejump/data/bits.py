@@ -16,7 +16,7 @@ import numpy as np
 from modejump.core.bits import and_count, pack_block
 from modejump.core.compilation import entry, kernel
 from modejump.core.errors import InputError
-from modejump.data.coding import is_frame, open_frame
+from modejump.data.coding import holds_numbers, is_frame, number_array, open_frame
 from modejump.data.names import NumberedNames
 
 # Bytes of the columns that are read at a time.
@@ -31,13 +31,6 @@ _TABLE_COLUMNS = 2048
 class BitColumns:
     """Columns of zeros and ones as bits.
 
-    Attributes
-    ----------
-    words : ndarray of uint64, shape (m, W)
-        One row for each column, with ``W = ceil(n / 64)``.
-    n : int
-        Rows of the table.
-
     Examples
     --------
     >>> columns = BitColumns.pack([[0, 1], [1, 1], [1, 0]])
@@ -47,24 +40,12 @@ class BitColumns:
     array([110.,  11.])
     """
 
-    words: np.ndarray
-    n: int
+    words: np.ndarray  # (m, W): one row for each column, with ``W = ceil(n / 64)``
+    n: int  # rows of the table
 
     @classmethod
-    def pack(
-        cls, table: Any, names: Sequence[str] | None = None, advice: str = "code it as 0 and 1 first, or drop it"
-    ) -> BitColumns:
-        """From a table of zeros and ones; anything else in it is refused.
-
-        Parameters
-        ----------
-        table : data frame or array of shape (n, m)
-            The table, which is read some columns at a time.
-        names : sequence of str, optional
-            Names of the columns, for messages; by default those of the frame, or x0, x1, and so on.
-        advice : str
-            What a message tells to do about a column with another number.
-        """
+    def pack(cls, table: Any, advice: str = "code it as 0 and 1 first, or drop it") -> BitColumns:
+        """From a table of zeros and ones; anything else in it is refused, and the advice says what to do about it."""
         blocks = open_columns(table)
         words = np.empty((len(blocks), -(-blocks.rows // 64)), np.uint64)
         for start, block in blocks:
@@ -73,7 +54,7 @@ class BitColumns:
                 row, j = first_entry(bad)
                 gone = np.isnan(block[row, j])
                 raise InputError(
-                    f"column {(names or blocks.names)[start + j]!r} is {block[row, j]} in row {row} (counting from 0), "
+                    f"column {blocks.names[start + j]!r} is {block[row, j]} in row {row} (counting from 0), "
                     f"and not 0 or 1; {'drop or impute such rows first' if gone else advice}."
                 )
             words[start : start + block.shape[1]] = pack_block(block == 1)
@@ -88,18 +69,7 @@ class BitColumns:
         return len(self.words)
 
     def unpack(self, columns: Any = slice(None)) -> np.ndarray:
-        """Some columns as numbers, or all of them.
-
-        Parameters
-        ----------
-        columns : int, slice, or sequence of int
-            Which ones.
-
-        Returns
-        -------
-        ndarray of int8, shape (n, k)
-            Of shape (n,) for a single column.
-        """
+        """Some columns as numbers, or all of them."""
         octets = np.ascontiguousarray(self.words[columns]).astype("<u8", copy=False).view(np.uint8)
         return np.unpackbits(octets, axis=-1, count=self.n, bitorder="little").view(np.int8).T
 
@@ -108,13 +78,7 @@ class BitColumns:
         return bit_counts(self.words)
 
     def sums(self, v: np.ndarray) -> np.ndarray:
-        """Product of each column with a vector.
-
-        Parameters
-        ----------
-        v : ndarray of shape (n,)
-            The vector.
-        """
+        """Product of each column with a vector."""
         return bit_sums(self.words, np.ascontiguousarray(v, np.float64))
 
 
@@ -183,20 +147,11 @@ def bit_sums(words, v):
 
 @dataclass(frozen=True, eq=False)
 class ColumnBlocks:
-    """A table of numbers that is read some columns at a time.
+    """A table of numbers that is read some columns at a time."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the columns.
-    rows : int
-        Rows of the table.
-    read : callable
-        Gives the columns from ``start`` to ``stop``, of shape (rows, stop - start).
-    """
-
-    names: Sequence[str]
-    rows: int
+    names: Sequence[str]  # names of the columns
+    rows: int  # rows of the table
+    # Gives the columns from ``start`` to ``stop``, of shape (rows, stop - start).
     read: Callable[[int, int], np.ndarray]
 
     def __len__(self) -> int:
@@ -226,13 +181,7 @@ def is_genotypes(table: Any) -> bool:
 
 
 def open_columns(table: Any) -> ColumnBlocks:
-    """A table by columns.
-
-    Parameters
-    ----------
-    table : data frame, array of shape (rows, columns), or object with ``names``, ``rows`` and ``genotypes``
-        The table, or one that is open already. Columns of an array are called x0, x1, and so on.
-    """
+    """A table by columns; those of an array are called x0, x1, and so on."""
     if isinstance(table, ColumnBlocks):
         return table
     if is_genotypes(table):
@@ -245,19 +194,13 @@ def open_columns(table: Any) -> ColumnBlocks:
             return np.stack([_numbers(frame.get_column(frame.columns[j]), names[j]) for j in range(start, stop)], 1)
 
         return ColumnBlocks(names, len(frame), read)
-    if hasattr(table, "toarray"):
-        raise InputError("X is a sparse matrix, which cannot be read here; call .toarray() on it first.")
-    array = np.asarray(table)
-    if array.ndim != 2:
-        raise InputError(f"X has {array.ndim} dimension(s), but a table has 2: rows and columns.")
-    if array.dtype.kind not in "biuf":
-        raise InputError("X does not hold numbers; convert it to numbers first.")
+    array = number_array(table)
     return ColumnBlocks(list(NumberedNames(array.shape[1])), len(array), lambda a, b: array[:, a:b])
 
 
 def _numbers(series: nw.Series[Any], name: str) -> np.ndarray:
     """A column of a frame, NaN where it is missing."""
-    if not (series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean)):
+    if not holds_numbers(series.dtype):
         raise InputError(f"column {name!r} does not hold numbers; convert it to numbers or drop it.")
     values = series.to_numpy()
     return values if values.dtype.kind in "biuf" else np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)

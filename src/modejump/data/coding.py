@@ -47,6 +47,21 @@ def open_frame(table: Any) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
 
+def holds_numbers(kind: nw.dtypes.DType) -> bool:
+    """Whether columns of a type hold numbers or truth values."""
+    return kind.is_numeric() or isinstance(kind, nw.Boolean)
+
+
+def number_array(table: Any) -> np.ndarray:
+    """An array of numbers with rows and columns, as it is."""
+    array = np.asarray(table)
+    if array.ndim != 2:
+        raise InputError(f"X has {array.ndim} dimension(s), but a table has 2: Reshape your data.")
+    if array.dtype.kind not in "biuf":
+        raise InputError("X does not hold numbers; convert it to numbers first.")
+    return array
+
+
 def _nulls(column: nw.Series[Any]) -> np.ndarray:
     """Which entries of a column are missing."""
     return np.asarray(column.is_null().to_numpy(), dtype=bool)
@@ -79,27 +94,13 @@ def _not_finite(name: str, row: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column of the table.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    levels : tuple, optional
-        Levels of a factor, the reference first.
-    indicators : bool
-        Whether a factor is one indicator for each level instead of contrasts with the first.
-    fill : float, optional
-        What stands for missing numbers.
-    flagged : bool
-        Whether there is an indicator of missing values.
-    """
+    """One column of the table."""
 
     name: str
-    levels: tuple[Any, ...] | None = None
-    indicators: bool = False
-    fill: float | None = None
-    flagged: bool = False
+    levels: tuple[Any, ...] | None = None  # levels of a factor, the reference first
+    indicators: bool = False  # whether a factor is one indicator for each level instead of contrasts with the first
+    fill: float | None = None  # what stands for missing numbers
+    flagged: bool = False  # whether there is an indicator of missing values
 
     @property
     def coded(self) -> tuple[Any, ...]:
@@ -146,24 +147,14 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """How a table becomes numeric columns and terms; learnt at fit, applied again at predict.
+    """How a table becomes numeric columns and terms; learnt at fit, applied again at predict."""
 
-    Attributes
-    ----------
-    columns : tuple of ColumnSpec
-        The columns of the table, in order.
-    groups : dict of str to tuple of str
-        Groups of columns that are one term.
-    named : bool
-        Whether the columns had names of their own; an array's columns have positions only.
-    missing : str
-        "refuse" missing values, or replace them by the "median".
-    """
+    columns: tuple[ColumnSpec, ...]  # the columns of the table, in order
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # groups of columns that are one term
+    named: bool = True  # whether the columns had names of their own; an array's columns have positions only
+    missing: str = "refuse"  # "refuse" missing values, or replace them by the "median"
 
-    columns: tuple[ColumnSpec, ...]
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    named: bool = True
-    missing: str = "refuse"
+    intercept = True  # a table always goes with one
 
     @classmethod
     def of_numbers(
@@ -186,11 +177,6 @@ class TableSpec:
     def variables(self) -> list[str]:
         """Columns that new data must have."""
         return self.names
-
-    @property
-    def intercept(self) -> bool:
-        """A table always goes with an intercept."""
-        return True
 
     @property
     def terms(self) -> dict[str, list[int]]:
@@ -222,13 +208,7 @@ class TableSpec:
         return [j for j in range(len(self.design_names)) if j not in skipped], list(fixed)
 
     def apply(self, table: Any) -> np.ndarray:
-        """The design matrix of new rows.
-
-        Parameters
-        ----------
-        table : data frame or array
-            Frames are read by column name, arrays by position; after a fit on an array, so are frames.
-        """
+        """The design matrix of new rows: frames by column name, arrays by position; after a fit on an array, all so."""
         if is_frame(table):
             return self._from_frame(open_frame(table))
         factors = [column.name for column in self.columns if column.levels is not None]
@@ -308,21 +288,7 @@ def learn_table(
     indicators: bool = False,
     missing: str = "refuse",
 ) -> tuple[TableSpec, np.ndarray]:
-    """Read a table: which columns are numbers, which are factors, and the design matrix of its rows.
-
-    Parameters
-    ----------
-    table : data frame or array
-        The covariates.
-    groups : mapping of str to sequence of columns, optional
-        Columns, by name or position, that enter and leave together as one term of that name.
-    estimator : object, optional
-        Named in the messages of scikit-learn's checks.
-    indicators : bool
-        Whether a factor is one indicator for each level instead of contrasts with the first.
-    missing : {"refuse", "median"}
-        What to do about missing values.
-    """
+    """Read a table: which columns are numbers, which are factors, and the design matrix of its rows."""
     refused = missing == "refuse"
     if is_frame(table):
         frame = open_frame(table)
@@ -354,11 +320,6 @@ def names_in(table: Any) -> dict[str, str]:
     """Names that features of a table may use, and the column behind each: a factor has one for each level.
 
     Columns that are neither numbers nor factors are named as well, and refused when they are read.
-
-    Parameters
-    ----------
-    table : data frame or array
-        The covariates.
     """
     if not is_frame(table):
         return {name: name for name in learn_table(table)[0].design_names}

@@ -31,16 +31,8 @@ _MOST_IN_POWER = 100
 def check_formula(formula: str, columns: int, *, stored: bool = False, python: bool = False) -> None:
     """Refuse a formula that could run code, or that unfolds into more terms than anybody can fit.
 
-    Parameters
-    ----------
-    formula : str
-        The formula.
-    columns : int
-        Columns that a ``.`` stands for.
-    stored : bool
-        Whether it is written to or read from a file: then functions that learn from the data are refused too.
-    python : bool
-        Whether any Python may stand in it, because the user said so.
+    A dot stands for ``columns`` terms. In a stored formula functions that learn from the data are refused too; with
+    ``python`` the user has said that any code may run.
     """
     from formulaic.parser import DefaultFormulaParser
 

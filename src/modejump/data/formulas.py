@@ -21,6 +21,7 @@ import pandas as pd
 from modejump.core.errors import InputError
 from modejump.data.coding import (
     ColumnSpec,
+    holds_numbers,
     is_frame,
     levels_of,
     open_frame,
@@ -35,27 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FormulaSpec:
-    """How a formula turns rows into numeric columns and terms.
+    """How a formula turns rows into numeric columns and terms."""
 
-    Attributes
-    ----------
-    formula : str
-        The formula as given.
-    available : tuple of str
-        Columns that a ``.`` in the formula stands for.
-    columns : tuple of ColumnSpec
-        The columns it uses on its right side; levels where one enters as a factor.
-    texts : frozenset of str
-        Columns that are factors by their own type (text or categorical), as against numbers inside ``C()``.
-    model_spec : formulaic.ModelSpec
-        The coding.
-    """
-
-    formula: str
-    available: tuple[str, ...]
-    columns: tuple[ColumnSpec, ...]
+    formula: str  # the formula as given
+    available: tuple[str, ...]  # columns that a ``.`` in the formula stands for
+    columns: tuple[ColumnSpec, ...]  # the columns it uses on its right side; levels where one enters as a factor
+    # Columns that are factors by their own type (text or categorical), as against numbers inside ``C()``.
     texts: frozenset[str]
-    model_spec: ModelSpec
+    model_spec: ModelSpec  # the coding
 
     @property
     def variables(self) -> list[str]:
@@ -125,7 +113,8 @@ class FormulaSpec:
         texts = frozenset(stored["texts"])
         probe = {}
         for column in columns:
-            values = [1.0] * rows if column.levels is None else _cycle(column.levels, rows)
+            levels = column.levels or (1.0,)
+            values = [levels[i % len(levels)] for i in range(rows)]
             probe[column.name] = pd.Categorical(values, categories=column.levels) if column.name in texts else values
         spec = _evaluate(right.get_model_matrix, pd.DataFrame(probe)).model_spec
         loaded = cls(formula, available, columns, texts, spec)
@@ -139,19 +128,7 @@ class FormulaSpec:
 def learn_formula(
     formula: str, data: Any, labels: bool = False, python: bool = False
 ) -> tuple[FormulaSpec, np.ndarray, Any]:
-    """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response.
-
-    Parameters
-    ----------
-    formula : str
-        For instance ``"y ~ a + C(f) + a:b"``.
-    data : data frame
-        The table with its columns.
-    labels : bool
-        Whether the response is a column of labels, which is handed on as it is.
-    python : bool
-        Whether any Python may stand in the formula.
-    """
+    """Evaluate a formula on a frame: its coding, the design matrix without intercept, and the response."""
     if not is_frame(data):
         raise InputError("a formula needs a data frame, whose columns it names; give pandas or polars.")
     frame = open_frame(data)
@@ -192,15 +169,7 @@ def _learnt(
 
 
 def columns_named(formula: str, names: Sequence[str]) -> list[str]:
-    """Columns of a table that a formula names, a ``.`` apart.
-
-    Parameters
-    ----------
-    formula : str
-        For instance ``"y ~ a + C(f) + a:b"``.
-    names : sequence of str
-        Columns of the table.
-    """
+    """Columns of a table that a formula names, a ``.`` apart."""
     used = [set(_variables(side, list(names))) for side in _parse(formula, ())]
     return [name for name in names if any(name in side for side in used)]
 
@@ -301,12 +270,8 @@ def _variables_frame(frame: nw.DataFrame[Any], names: list[str], where: str) -> 
         refuse_missing(series, name)
         if series.dtype.is_temporal():
             raise InputError(f"column {name!r} holds dates or times; turn it into numbers before the formula.")
-        if series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean):
+        if holds_numbers(series.dtype):
             columns[name] = series.to_numpy()
         else:
             columns[name] = pd.Categorical(series.to_list(), categories=list(levels_of(series)))
     return pd.DataFrame(columns, index=range(len(frame)))
-
-
-def _cycle(levels: tuple[Any, ...], rows: int) -> list[Any]:
-    return [levels[i % len(levels)] for i in range(rows)]

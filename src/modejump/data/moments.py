@@ -6,18 +6,20 @@ may be read one after the other, or summarised where they are and merged as a tr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from modejump.data.digest import Digest
-
 # Bytes of the columns held at a time while moments are summed: they stay in the processor's cache.
 BLOCK_BYTES = 2**20
 # Shorter columns would cost more in calls than in arithmetic.
 LEAST_ROWS = 8192
+
+# Rows at a time of which a digest is taken: what is computed from them stays in the processor's cache too.
+_ROWS = 8192
+_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 # From values of shape (covariates and response, m) to columns of shape (k, m).
 MakeColumns = Callable[[np.ndarray], np.ndarray]
@@ -43,23 +45,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means and centred products of columns, summed so that they do not cancel.
+    """Means and centred products of columns, summed so that they do not cancel."""
 
-    Attributes
-    ----------
-    n : float
-        Observations: rows, or the sum of their weights.
-    rows : int
-        Rows of positive weight.
-    mean : ndarray of shape (k,)
-        Means of the columns.
-    cross : ndarray of shape (k, k)
-        Sums of products of deviations from them; not finite where a value of a column is not, or is too large.
-    """
-
-    n: float
-    rows: int
-    mean: np.ndarray
+    n: float  # observations: rows, or the sum of their weights
+    rows: int  # rows of positive weight
+    mean: np.ndarray  # (k,): means of the columns
+    # (k, k): sums of products of deviations from them; not finite where a value of a column is not, or is too large.
     cross: np.ndarray
 
     @classmethod
@@ -89,17 +80,7 @@ class Moments:
 
 
 def by_parts(block: Block, columns: MakeColumns, summary: Callable[[np.ndarray, np.ndarray | None], S]) -> S:
-    """A summary of columns made from a block, a cacheful of rows at a time.
-
-    Parameters
-    ----------
-    block : Block
-        Rows of a chunk, at least one.
-    columns : callable
-        Makes the columns.
-    summary : callable
-        From columns and weights to a summary.
-    """
+    """A summary of columns made from a block, a cacheful of rows at a time."""
     m, step = block.values.shape[1], LEAST_ROWS
     found: S | None = None
     start = 0
@@ -144,21 +125,11 @@ def triangle_of(block: Block, columns: MakeColumns, mean: np.ndarray, scale: np.
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows drawn at random: those with the smallest of the numbers that all rows draw.
+    """Rows drawn at random: those with the smallest of the numbers that all rows draw."""
 
-    Attributes
-    ----------
-    size : int
-        Most rows.
-    ticket : ndarray of shape (m,)
-        The numbers that these rows drew.
-    rows : ndarray of shape (lines, m)
-        Their values, and in a last line their weights where they have any.
-    """
-
-    size: int
-    ticket: np.ndarray
-    rows: np.ndarray
+    size: int  # most rows
+    ticket: np.ndarray  # (m,): the numbers that these rows drew
+    rows: np.ndarray  # (lines, m): their values, and in a last line their weights where they have any
 
     @classmethod
     def of(cls, block: Block, size: int, seed: int) -> Sample:
@@ -185,6 +156,76 @@ def _smallest(ticket: np.ndarray, size: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
+class Digest:
+    """Digest of some rows, which knows neither their order nor how they were cut into chunks.
+
+    Each row becomes one 64-bit number: the sum of the bits of its values times an odd number for each column. Two sums
+    are taken over two scramblings of these numbers, a row of weight two as two rows. Integers wrap around, so the sums
+    are the same in any order, on any machine.
+    """
+
+    sums: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray | None) -> Digest:
+        """Digest of rows: of values with one line for each column, and weights, where whole numbers count rows."""
+        sums = np.zeros(2, np.uint64)
+        for start in range(0, values.shape[1], _ROWS):
+            some = slice(start, start + _ROWS)
+            numbers = _numbers_of_rows(values[:, some], 0)
+            sums += _sums(numbers, None if weight is None else weight[some])
+        return cls(sums)
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[np.ndarray], weight: np.ndarray | None) -> Digest:
+        """The same of columns that come in blocks, one after the other."""
+        numbers, before = np.zeros(1, np.uint64), 0
+        for values in blocks:
+            numbers = numbers + _numbers_of_rows(values, before)
+            before += len(values)
+        return cls(_sums(numbers, weight))
+
+    def merged(self, other: Digest) -> Digest:
+        """Digest of the rows of both."""
+        return Digest(self.sums + other.sums)
+
+    @property
+    def text(self) -> str:
+        """Hexadecimal digits."""
+        return "".join(f"{int(v):016x}" for v in self.sums)
+
+
+def _numbers_of_rows(values: np.ndarray, before: int) -> np.ndarray:
+    """For each row the sum of the bits of its values, times an odd number for each column; of columns after others."""
+    factors = _scrambled(np.arange(before + 1, before + len(values) + 1, dtype=np.uint64)) | np.uint64(1)
+    # Minus zero becomes zero.
+    return np.asarray(np.einsum("i,ij->j", factors, (values + 0.0).view(np.uint64)))
+
+
+def _sums(numbers: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    first = _scrambled(numbers)
+    second = _scrambled(first + _STEP)
+    if weight is not None:
+        times = _times(weight)
+        first, second = first * times, second * times
+    return np.array([first.sum(dtype=np.uint64), second.sum(dtype=np.uint64)])
+
+
+def _times(weight: np.ndarray) -> np.ndarray:
+    """How often rows count: as often as a whole weight says, otherwise a number that stands for the weight."""
+    whole = (weight == np.floor(weight)) & (weight < 2.0**53)
+    other = _scrambled(np.ascontiguousarray(weight).view(np.uint64))
+    return np.where(whole, np.where(whole, weight, 0.0).astype(np.uint64), other)
+
+
+def _scrambled(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+@dataclass(frozen=True, eq=False)
 class Overview:
     """What the first pass over the rows finds out: moments, digest, and a sample where one is asked for."""
 
@@ -199,17 +240,7 @@ class Overview:
 
 
 def overview_of(block: Block, order: np.ndarray, sample: int = 0, seed: int = 0) -> Overview:
-    """Overview of a block.
-
-    Parameters
-    ----------
-    block : Block
-        Rows of a chunk.
-    order : ndarray of int
-        Lines of the covariates and the response whose moments and digest are wanted.
-    sample, seed : int
-        Rows to draw, with all lines in place, and the seed of the draw.
-    """
+    """Moments and digest of some lines of a block, in order, and a sample of all lines where one is wanted."""
     lines = block._replace(values=take_lines(block.values, order))
     drawn = Sample.of(block, sample, seed) if sample else None
     return Overview(by_parts(lines, np.asarray, Moments.of), Digest.of(lines.values, block.weight), drawn)

@@ -14,11 +14,6 @@ from modejump.core.errors import InputError
 class NumberedNames(Sequence[str]):
     """The names x0, x1, ... of an array's columns, as scikit-learn has them.
 
-    Parameters
-    ----------
-    count : int
-        Number of columns.
-
     Examples
     --------
     >>> names = NumberedNames(1_000_000)
@@ -68,13 +63,7 @@ class NumberedNames(Sequence[str]):
 
 
 class GivenNames(Sequence[str]):
-    """Names that columns have of their own, with their places.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names, each once.
-    """
+    """Names that columns have of their own, with their places."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 from modejump.data.sources import CHUNK_ROWS, Source
 
 _ENDINGS = (".parquet", ".pq")
@@ -167,8 +168,7 @@ def scan_parquet(
     Source
         To be given to ``fit`` in place of a table, with the name of the response.
     """
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InputError(f"rows must be a whole number of at least 1; got {rows!r}.")
+    rows = whole_number(rows, "rows", least=1)
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     paths: list[Path] = []
     roots: list[Path] = []

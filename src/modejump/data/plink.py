@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
-from modejump.data.genotypes import MISSING
+from modejump.data.markers import MISSING
 
 _MAGIC, _BY_VARIANT, _BY_SAMPLE = b"\x6c\x1b", b"\x01", b"\x00"
 _BIM = ("chromosome", "name", "distance", "position", "allele", "other")
@@ -25,7 +25,7 @@ _NO_PHENOTYPE = ("-9", "NA", "na", "NaN", "nan")
 
 @dataclass(frozen=True, eq=False)
 class PlinkGenotypes:
-    """Genotypes of PLINK's files, which are read when asked for; `learn_genotypes` codes them as binary markers.
+    """Genotypes of PLINK's files, which are read when asked for.
 
     Attributes
     ----------
@@ -158,7 +158,8 @@ def read_plink(
             raise InputError(f"the file {needed} does not exist; .bed, .bim and .fam belong together in one folder.")
         if needed.stat().st_size == 0:
             raise InputError(f"the file {needed} is empty; check how it was made.")
-    variants, people = _read_bim(bed.with_suffix(".bim")), _read_fam(bed.with_suffix(".fam"))
+    variants = _read_bim(bed.with_suffix(".bim"))
+    people = _read_fields(bed.with_suffix(".fam"), _FAM, sample="str", phenotype="str")
     _check_bed(bed, len(variants), len(people))
     phenotypes = _phenotypes(people["phenotype"], bed.with_suffix(".fam"))
     chosen = _chosen(columns, variants.index, bed)
@@ -206,10 +207,6 @@ def _read_bim(path: Path) -> pd.DataFrame:
         )
     table["chromosome"] = table["chromosome"].astype("category")
     return table.set_index("name")
-
-
-def _read_fam(path: Path) -> pd.DataFrame:
-    return _read_fields(path, _FAM, sample="str", phenotype="str")
 
 
 def _read_fields(path: Path, fields: Sequence[str], **kinds: str) -> pd.DataFrame:

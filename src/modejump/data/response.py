@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from modejump.core.errors import InputError, ModejumpWarning
+from modejump.data.coding import holds_numbers
 
 # Where the user's call is, seen from the functions that read what it was given.
 _USERS_LINE = 5
@@ -57,17 +58,7 @@ def _refuse_gaps(numbers: np.ndarray) -> None:
 
 
 def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere.
-
-    Parameters
-    ----------
-    y : array or series
-        Labels: text, whole numbers, truth values, or categories.
-    weights : ndarray of shape (n,), optional
-        Case weights; the labels of rows of weight zero do not count.
-    rows : int
-        Rows of X.
-    """
+    """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere."""
     values = _plain_labels(_one_column(None if y is None else _label_values(y), rows))
     used = values if weights is None else values[weights > 0]
     if used.dtype.kind == "f" and (used != np.floor(used)).any():
@@ -135,8 +126,7 @@ def response_values(y: Any) -> np.ndarray:
     """A response or weights as an array, from whatever holds them; missing values become NaN."""
     opened = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(opened, nw.Series):
-        numeric = opened.dtype.is_numeric() or isinstance(opened.dtype, nw.Boolean)
-        return np.asarray((opened.cast(nw.Float64()) if numeric else opened).to_numpy())
+        return np.asarray((opened.cast(nw.Float64()) if holds_numbers(opened.dtype) else opened).to_numpy())
     return np.asarray(opened.to_numpy() if isinstance(opened, nw.DataFrame) else y)
 
 

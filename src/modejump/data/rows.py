@@ -45,13 +45,7 @@ def as_if_writable(x: np.ndarray) -> np.ndarray:
 
 
 def table_in_place(columns: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The table of these columns in the memory in which they lie, where it is that of one array, by column or by row.
-
-    Parameters
-    ----------
-    columns : sequence of ndarrays of shape (n,)
-        Columns of float64.
-    """
+    """The table of these columns of float64 where they lie, if it is the memory of one array, by column or row."""
     n, p = len(columns[0]), len(columns)
     starts = np.array([column.__array_interface__["data"][0] for column in columns])
     for step, stride in ((8 * n, 8), (8, 8 * p)):
@@ -61,15 +55,7 @@ def table_in_place(columns: Sequence[np.ndarray]) -> np.ndarray | None:
 
 
 def frame_in_place(frame: nw.DataFrame[Any], names: Sequence[Any]) -> np.ndarray | None:
-    """A large pandas frame of floats without a copy, where its columns lie in one array; None for other frames.
-
-    Parameters
-    ----------
-    frame : narwhals DataFrame
-        The frame.
-    names : sequence
-        Names of the columns wanted, in order.
-    """
+    """A large pandas frame of floats without a copy, where its columns lie in one array; None for other frames."""
     native = frame.to_native()
     large = 8 * len(frame) * len(names) > LARGE_BYTES
     if not (large and nw.dependencies.is_pandas_dataframe(native) and set(names) <= set(native.columns)):
@@ -80,13 +66,7 @@ def frame_in_place(frame: nw.DataFrame[Any], names: Sequence[Any]) -> np.ndarray
 
 
 def in_rows(design: np.ndarray) -> np.ndarray:
-    """The columns row by row; a large table by columns stays as it is, for a fit that puts blocks of it in order.
-
-    Parameters
-    ----------
-    design : ndarray of shape (n, columns)
-        Columns.
-    """
+    """The columns row by row; a large table by columns stays as it is, for a fit that puts blocks of it in order."""
     if design.nbytes > LARGE_BYTES and design.flags.f_contiguous:
         return design
     return np.ascontiguousarray(design)
@@ -103,24 +83,9 @@ def in_place(columns: Sequence[int]) -> slice | Sequence[int]:
 def merge_rows(
     design: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Distinct rows in ascending order of response, columns and offset, and their total weights.
+    """Distinct rows in ascending order of response, columns and offset, and their weights: None where each counts once.
 
-    Parameters
-    ----------
-    design : ndarray of shape (n, p)
-        Columns.
-    y : ndarray of shape (n,)
-        Response.
-    weights : ndarray of shape (n,), optional
-        Case weights; rows of weight zero are dropped.
-    offset : ndarray of shape (n,), optional
-        Known part of the linear predictor.
-
-    Returns
-    -------
-    design, y, weights, offset : ndarray
-        The distinct rows; weights are None where each counts once. Large tables come back as they are: there a second
-        copy costs more than the last digits are worth.
+    Large tables come back as they are: a second copy costs more there than the last digits are worth.
     """
     if design.nbytes > LARGE_BYTES:
         return design, y, weights, offset
@@ -144,7 +109,7 @@ def _sort_rows(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarra
     Columns are looked at one by one, and only where rows are still tied: a continuous response decides alone.
     """
     order = np.argsort(y, kind="stable")
-    group = _groups(y[order])
+    group = np.cumsum(np.r_[False, np.diff(y[order]) != 0.0])
     for j in range(design.shape[1]):
         size = np.bincount(group)
         tied = np.flatnonzero(size[group] > 1)
@@ -156,7 +121,3 @@ def _sort_rows(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarra
         new = np.r_[True, (group[1:] != group[:-1]) | ((column[1:] != column[:-1]) & (size[group[1:]] > 1))]
         group = np.cumsum(new) - 1
     return order, group
-
-
-def _groups(values: np.ndarray) -> np.ndarray:
-    return np.cumsum(np.r_[False, values[1:] != values[:-1]])

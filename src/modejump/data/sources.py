@@ -38,27 +38,11 @@ class Source:
     unusable: tuple[str, ...] = ()
 
     def chunks(self, columns: Sequence[str]) -> Iterator[np.ndarray]:
-        """The values of some columns, chunk by chunk, of shape (columns, rows).
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Names.
-        """
+        """The values of some columns, chunk by chunk, of shape (columns, rows)."""
         raise NotImplementedError
 
     def reduce(self, columns: Sequence[str], summarise: Summarise[S], workers: int) -> S | None:
-        """Summaries of all chunks, merged in their order; one chunk is read while others are summarised.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Names.
-        summarise : callable
-            From the values of a chunk and its number to a summary.
-        workers : int
-            Threads that summarise.
-        """
+        """Summaries of all chunks, merged in their order; one chunk is read while others are summarised."""
         found: S | None = None
         waiting: deque[Future[S | None]] = deque()
         # One thread of BLAS in each of ours: more would wait for each other.
@@ -72,26 +56,14 @@ class Source:
         return found
 
     def need(self, columns: Sequence[str]) -> None:
-        """Raise InputError where a column is missing.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Names.
-        """
+        """Raise InputError where a column is missing."""
         for name in columns:
             if name not in self.names:
                 known = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
                 raise InputError(f"{name!r} is not a column of numbers of the source; these are {known}.")
 
     def frames(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Chunks as data frames, at least one.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Columns.
-        """
+        """Chunks as data frames, at least one."""
         self.need(names)
         some = False
         for values in self.chunks(names):
@@ -101,13 +73,7 @@ class Source:
             raise InputError("the source has no rows; give a table with at least one.")
 
     def column(self, name: Any) -> np.ndarray:
-        """One column, whole.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-        """
+        """One column, whole."""
         if not isinstance(name, str):
             raise InputError(f"rows are read in chunks, so give the name of a column; got {type(name)}.")
         return np.concatenate([frame[name].to_numpy() for frame in self.frames([name])])
@@ -134,41 +100,17 @@ def open_source(table: Any) -> Source:
 
 @dataclass(eq=False)
 class Rows:
-    """The rows of a problem: covariates, response and weights of a source.
+    """The rows of a problem: covariates, response and weights of a source."""
 
-    Attributes
-    ----------
-    source : Source
-        Where they come from.
-    covariates : tuple of str
-        Columns of the covariates.
-    target : str
-        Column of the response.
-    weight : str, optional
-        Column of case weights; rows of weight zero are left out.
-    workers : int
-        Threads that summarise chunks.
-    passes : int
-        How often the rows have been read.
-    """
-
-    source: Source
-    covariates: tuple[str, ...]
-    target: str
-    weight: str | None = None
-    workers: int = 1
-    passes: int = field(default=0, init=False)
+    source: Source  # where they come from
+    covariates: tuple[str, ...]  # columns of the covariates
+    target: str  # column of the response
+    weight: str | None = None  # column of case weights; rows of weight zero are left out
+    workers: int = 1  # threads that summarise chunks
+    passes: int = field(default=0, init=False)  # how often the rows have been read
 
     def reduce(self, what: Callable[[Block], S], covariates: Sequence[str] | None = None) -> S:
-        """One pass: a summary of each chunk, all merged.
-
-        Parameters
-        ----------
-        what : callable
-            From a block of rows to its summary; where rows are elsewhere, it travels there.
-        covariates : sequence of str, optional
-            Covariates that the summary needs, where not all are to be read.
-        """
+        """One pass: a summary of each chunk, made where its rows are, all merged."""
         needed = self.covariates if covariates is None else covariates
         columns = (*needed, self.target, *(() if self.weight is None else (self.weight,)))
         # Values are looked at in the first pass; a source gives the same ones later.
@@ -181,17 +123,7 @@ class Rows:
 
 
 def open_rows(table: Any, y: Any, sample_weight: Any, workers: int) -> Rows:
-    """The rows of a source by the names of their columns.
-
-    Parameters
-    ----------
-    table : Source or Dask frame
-        As given to ``fit``.
-    y, sample_weight : str
-        Columns of the response and of the case weights; all others are covariates.
-    workers : int
-        Threads.
-    """
+    """The rows of a source by the names of their columns."""
     source = open_source(table)
     for what, name in (("y", y), ("sample_weight", sample_weight)):
         if name is not None and not isinstance(name, str):

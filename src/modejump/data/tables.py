@@ -22,32 +22,16 @@ Spec = TableSpec | FormulaSpec | MarkerSpec | WideSpec
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows in memory, as numbers.
+    """Rows in memory, as numbers."""
 
-    Attributes
-    ----------
-    spec : TableSpec, FormulaSpec, MarkerSpec or WideSpec
-        How tables become columns.
-    design : ndarray of shape (n, columns)
-        The columns.
-    response : ndarray of shape (n,)
-        The response; of labels 1 for the second class and 0 for the first.
-    weights, offset : ndarray of shape (n,), optional
-        Case weights, and the known part of the linear predictor.
-    target, offset_name : str
-        Names of the response and of the offset; ``offset_name`` is None without one.
-    classes : ndarray, optional
-        The two labels.
-    """
-
-    spec: Spec
-    design: np.ndarray
-    response: np.ndarray
-    weights: np.ndarray | None
-    offset: np.ndarray | None
-    target: str = "y"
+    spec: Spec  # how tables become columns
+    design: np.ndarray  # (n, columns): the columns
+    response: np.ndarray  # (n,): the response; of labels 1 for the second class and 0 for the first
+    weights: np.ndarray | None  # (n,): case weights
+    offset: np.ndarray | None  # (n,): the known part of the linear predictor
+    target: str = "y"  # name of the response
     offset_name: str | None = None
-    classes: np.ndarray | None = None
+    classes: np.ndarray | None = None  # the two labels
 
     @property
     def used(self) -> np.ndarray:
@@ -74,46 +58,14 @@ def read_table(
     labels: bool = False,
     estimator: Any = None,
 ) -> Table:
-    """Read what ``fit`` was given.
-
-    Parameters
-    ----------
-    X : data frame or array of shape (n, columns)
-        The covariates.
-    y : array of shape (n,)
-        The response.
-    sample_weight, offset : array of shape (n,), optional
-        Case weights, and the known part of the linear predictor.
-    groups : mapping of str to sequence of columns, optional
-        Columns that enter and leave together.
-    indicators : bool
-        Whether a factor is one indicator for each level instead of contrasts with the first.
-    missing : {"refuse", "median"}
-        What to do about missing values.
-    labels : bool
-        Whether the response is one of two classes.
-    estimator : object, optional
-        Named in the messages of scikit-learn's checks.
-    """
+    """Read what ``fit`` was given."""
     spec, design = learn_table(X, groups, estimator=estimator, indicators=indicators, missing=missing)
     # Sums depend on the order of the numbers in memory: one and the same whatever held them before.
     return read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
 
 
 def read_wide_table(X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, labels: bool = False) -> Table:
-    """Read what ``fit`` was given, where X has very many columns: they stay as they are.
-
-    Parameters
-    ----------
-    X : data frame or array of shape (n, columns)
-        The covariates, all of them numbers.
-    y : array of shape (n,)
-        The response.
-    sample_weight, offset : array of shape (n,), optional
-        Case weights, and the known part of the linear predictor.
-    labels : bool
-        Whether the response is one of two classes.
-    """
+    """Read what ``fit`` was given, where X has very many columns: they stay as they are."""
     design, names = read_columns(X)
     return read_rows(WideSpec(names), design, y, sample_weight, offset, labels)
 
@@ -127,21 +79,7 @@ def read_formula(
     labels: bool = False,
     python: bool = False,
 ) -> Table:
-    """Read what ``fit_formula`` was given.
-
-    Parameters
-    ----------
-    formula : str
-        For instance ``"y ~ a + C(f) + a:b"``.
-    data : data frame
-        The table with its columns.
-    sample_weight, offset : array of shape (n,), optional
-        Case weights, and the known part of the linear predictor.
-    labels : bool
-        Whether the response is one of two classes.
-    python : bool
-        Whether any Python may stand in the formula.
-    """
+    """Read what ``fit_formula`` was given."""
     spec, design, y = learn_formula(formula, data, labels, python)
     return read_rows(spec, in_rows(design), y, sample_weight, offset, labels)
 

@@ -15,7 +15,7 @@ from modejump.core.errors import InputError
 from modejump.experiments.ceiling import exact_laws
 from modejump.experiments.detection import same_column
 from modejump.experiments.effort import Effort, find_laws, prime
-from modejump.experiments.ledger import Cell, Outcome, Rows, digest, run_key, run_seed
+from modejump.experiments.ledger import Cell, Outcome, Rows, digest, finished, run_seed
 from modejump.experiments.protocols import EXPERIMENTS, Planets
 from modejump.features.expression import Expression
 from modejump.features.nonlinear.space import Space
@@ -47,40 +47,21 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A posterior that is known.
+    """A posterior that is known."""
 
-    Attributes
-    ----------
-    name, title : str
-        What the rows and the panels call it.
-    algorithms : tuple of str
-        Samplers that apply.
-    exact : ndarray
-        Exact probabilities of the laws that count.
-    estimate : callable
-        Estimates of the same from an algorithm, seconds and a seed.
-    prime : callable
-        Compiles what an algorithm needs.
-    data : str
-        Fingerprint of the data.
-    """
-
-    name: str
-    title: str
-    algorithms: tuple[str, ...]
-    exact: np.ndarray
+    name: str  # what the rows call it
+    title: str  # and the panels
+    algorithms: tuple[str, ...]  # samplers that apply
+    exact: np.ndarray  # exact probabilities of the laws that count
+    # Estimates of the same from an algorithm, seconds and a seed.
     estimate: Callable[[str, float, np.random.SeedSequence], Estimate]
-    prime: Callable[[str], None]
-    data: str
+    prime: Callable[[str], None]  # compiles what an algorithm needs
+    data: str  # fingerprint of the data
 
 
 def selection_case(frame: pd.DataFrame | None) -> Case:
-    """Selection among covariates: g-prior with g = n, uniform model prior, exact by enumeration.
-
-    Parameters
-    ----------
-    frame : DataFrame or None
-        A table with the response ``y``; None for simulated data of the same size as the crime data.
+    """Selection among covariates of a table, or of simulated data like it: g-prior with g = n, uniform prior,
+    enumeration.
     """
     data = _simulate_selection() if frame is None else _checked_selection(frame)
     covariates = data.drop(columns="y")
@@ -111,21 +92,7 @@ def selection_case(frame: pd.DataFrame | None) -> Case:
 def laws_case(
     name: str, title: str, problem: FeatureProblem, laws: Sequence[Expression], exact: np.ndarray, data: str
 ) -> Case:
-    """Search among features whose exact posterior is given.
-
-    Parameters
-    ----------
-    name, title : str
-        What to call it.
-    problem : FeatureProblem
-        What is searched.
-    laws : sequence of features
-        The laws.
-    exact : ndarray of shape (laws,)
-        Their probabilities.
-    data : str
-        Fingerprint of the data.
-    """
+    """Search among features whose exact posterior is given."""
     counts = np.flatnonzero(exact > LEAST).tolist()
     wanted = [laws[i] for i in counts]
 
@@ -173,27 +140,13 @@ def planets_case(planets: Planets) -> Case:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Errors over cases, algorithms and times.
+    """Errors over cases, algorithms and times."""
 
-    Attributes
-    ----------
-    cases : sequence of Case
-        Posteriors that are known.
-    algorithms : sequence of str
-        Samplers to compare.
-    seconds : sequence of float
-        Times of a run.
-    runs : int
-        Seeds for each.
-    seed : int
-        Every run's seed is spawned from it.
-    """
-
-    cases: Sequence[Case]
-    algorithms: Sequence[str]
-    seconds: Sequence[float]
-    runs: int
-    seed: int
+    cases: Sequence[Case]  # posteriors that are known
+    algorithms: Sequence[str]  # samplers to compare
+    seconds: Sequence[float]  # times of a run
+    runs: int  # seeds for each
+    seed: int  # every run's seed is spawned from it
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -238,8 +191,7 @@ class Study:
         """One row for each case, algorithm, kind of estimate and time that has a finished run."""
         made = []
         for name, algorithm, seconds in self._kinds():
-            keys = [run_key(name, algorithm, seconds, i) for i in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, name, algorithm, seconds)
             for kind in ESTIMATES:
                 kept = [o[kind] for o in done if kind in o]
                 if kept:
@@ -260,13 +212,7 @@ class Study:
 
 
 def errors(estimate: np.ndarray, exact: np.ndarray) -> dict[str, float]:
-    """Largest difference of probabilities, and half the sum of all.
-
-    Parameters
-    ----------
-    estimate, exact : ndarray
-        Probabilities of the same laws.
-    """
+    """Largest difference of probabilities, and half the sum of all."""
     difference = np.abs(estimate - exact)
     return {"largest": float(difference.max()), "total_variation": float(0.5 * difference.sum())}
 

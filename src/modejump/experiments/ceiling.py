@@ -24,15 +24,8 @@ SELECTION_STEPS = 50_000
 
 
 def exact_laws(problem: FeatureProblem, everything: bool = False) -> tuple[list[Expression], np.ndarray]:
-    """Laws and their exact probabilities, most probable first.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        A problem.
-    everything : bool
-        Whether its space is small enough to evaluate every model; otherwise single features and leading pairs stand
-        for it.
+    """Laws and their exact probabilities, most probable first: of every model, or of single features and leading
+    pairs.
     """
     if everything:
         features = problem.language.enumerate()
@@ -48,17 +41,7 @@ def _laws(exact: ExactPosterior) -> tuple[list[Expression], np.ndarray]:
 
 
 def exact_ceiling(problem: FeatureProblem, truth: Sequence[Expression], eta: float) -> Detection | None:
-    """What the exact posterior detects; None where it is not known.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        An experiment's problem.
-    truth : sequence of features
-        The true laws.
-    eta : float
-        A law is detected where its probability exceeds this.
-    """
+    """What the exact posterior detects with probabilities above eta; None where it is not known."""
     exact = exact_singles_and_pairs(problem, complexity=COMPLEXITY, top=TOP)
     pairs = np.array([len(model) > 1 for model in exact.models])
     if exact.probability[pairs].sum() > MOST_IN_PAIRS:
@@ -72,15 +55,6 @@ def selection_ceiling(problem: FeatureProblem, truth: Sequence[Expression], eta:
 
     Where the true laws are beyond doubt and the prior asks least of covariates, these are what a perfect sampler would
     detect besides the truth: the share of the false discoveries that is the prior's.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        An experiment's problem.
-    truth : sequence of features
-        The true laws.
-    eta : float
-        A law is detected where its probability exceeds this.
     """
     features = list(dict.fromkeys([*truth, *problem.covariates()]))
     columns = np.column_stack(problem.language.columns(features, problem.table, {}))

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError, ModejumpWarning
-from modejump.experiments.ledger import Cell, Outcome, Rows, run_key
+from modejump.experiments.ledger import Cell, Outcome, Rows, finished
 
 TRANSFORMS = ("gauss", "tanh", "atan", "sin")
 ALGORITHMS = ("rgmjmcmc", "gmjmcmc")
@@ -33,36 +33,16 @@ OTHERS = ("gradient boosting", "random forest", "penalised logistic")
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Rows of two classes, some of them for training.
+    """Rows of two classes, some of them for training."""
 
-    Attributes
-    ----------
-    name : str
-        What the table is called.
-    x : DataFrame
-        Covariates, standardised by the training rows.
-    y : ndarray
-        Classes.
-    train : ndarray of bool
-        Rows to learn from; the others are new.
-    """
-
-    name: str
-    x: pd.DataFrame
-    y: np.ndarray
-    train: np.ndarray
+    name: str  # what the table is called
+    x: pd.DataFrame  # covariates, standardised by the training rows
+    y: np.ndarray  # classes
+    train: np.ndarray  # rows to learn from; the others are new
 
     @classmethod
     def of(cls, frame: pd.DataFrame, source: str) -> Classes:
-        """Classes of a table with a column ``train`` and one of the known responses.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            The table.
-        source : str
-            Where it comes from, for messages.
-        """
+        """Classes of a table with a column ``train`` and one of the known responses."""
         found = [name for name, target in TARGETS.items() if target in frame.columns]
         if len(found) != 1 or "train" not in frame.columns:
             known = ", ".join(map(repr, TARGETS.values()))
@@ -78,15 +58,7 @@ class Classes:
 
 
 def read_classes(path: Path, read: Callable[[Path], pd.DataFrame]) -> list[Classes]:
-    """The tables of a directory, or the one of a file.
-
-    Parameters
-    ----------
-    path : Path
-        Directory or file.
-    read : callable
-        Reads a table.
-    """
+    """The tables of a directory, or the one of a file."""
     files = [path]
     if path.is_dir():
         files = [file for name in TARGETS if (file := path / f"{name}.csv").exists()]
@@ -150,8 +122,7 @@ class Comparison:
         """One row for each table and method: median, lowest and highest accuracy of its runs so far."""
         rows = []
         for table, method in ((t, m) for t in self.tables for m in (*self.algorithms, *OTHERS)):
-            keys = [run_key(table.name, method, run) for run in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, table.name, method)
             if not done:
                 continue
             found = [outcome["accuracy"] for outcome in done]

@@ -23,18 +23,7 @@ def same_column(
 ) -> np.ndarray:
     """Which of the features found are the wanted ones: their columns agree up to sign, scale and level.
 
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The data.
-    wanted, found : sequence of features
-        Features to look for, and those to look at.
-    constants : mapping, optional
-        Constants inside features.
-
-    Returns
-    -------
-    ndarray of bool, shape (wanted, found)
+    A matrix of truth values, one line for each feature wanted.
     """
 
     def standardised(features: Sequence[Expression]) -> np.ndarray:
@@ -55,21 +44,11 @@ def same_column(
 
 @dataclass(frozen=True)
 class Detection:
-    """What one posterior detects.
+    """What one posterior detects."""
 
-    Attributes
-    ----------
-    true : tuple of str
-        True laws above the threshold, in the words of the experiment.
-    false : tuple of str
-        Other features above it.
-    posterior : dict
-        Posterior probability of each true law and of each false detection.
-    """
-
-    true: tuple[str, ...]
-    false: tuple[str, ...]
-    posterior: dict[str, float]
+    true: tuple[str, ...]  # true laws above the threshold, in the words of the experiment
+    false: tuple[str, ...]  # other features above it
+    posterior: dict[str, float]  # posterior probability of each true law and of each false detection
 
     @property
     def fdr(self) -> float:
@@ -85,23 +64,7 @@ def detect(
     eta: float,
     constants: Mapping[Expression, np.ndarray] | None = None,
 ) -> Detection:
-    """Compare a posterior with the truth.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The data.
-    truth : sequence of features
-        The true laws.
-    laws : sequence of features
-        Laws of the posterior.
-    probability : ndarray of shape (laws,)
-        Their posterior probabilities.
-    eta : float
-        A law is detected where its probability exceeds this.
-    constants : mapping, optional
-        Constants inside features.
-    """
+    """Compare a posterior with the truth; a law is detected where its probability exceeds eta."""
     probability = np.asarray(probability, dtype=np.float64)
     # Laws without weight are neither detections nor worth a column.
     alive = np.flatnonzero(probability > 1e-6).tolist()
@@ -117,42 +80,20 @@ def detect(
 
 @dataclass(frozen=True)
 class Rates:
-    """What many detections say together.
+    """What many detections say together."""
 
-    Attributes
-    ----------
-    power : float
-        Share of the runs that detect at least one true law, or share of the true laws that are detected.
-    power_low, power_high : float
-        Its exact binomial confidence interval (level 0.95), as if laws were detected independently of each other.
-    fp : float
-        Mean number of false detections.
-    fdr : float
-        Mean share of the detections that are false.
-    laws : dict
-        Share of the runs that detect each true law.
-    """
-
-    power: float
+    power: float  # share of the runs that detect at least one true law, or share of the true laws that are detected
+    # power_low and power_high: its exact binomial confidence interval (level 0.95), as if laws were detected
+    # independently of each other.
     power_low: float
     power_high: float
-    fp: float
-    fdr: float
-    laws: dict[str, float]
+    fp: float  # mean number of false detections
+    fdr: float  # mean share of the detections that are false
+    laws: dict[str, float]  # share of the runs that detect each true law
 
 
 def rates(detections: Sequence[Detection], truth: Sequence[str], each: bool = False) -> Rates:
-    """Summarise detections.
-
-    Parameters
-    ----------
-    detections : sequence of Detection
-        One for each run.
-    truth : sequence of str
-        The true laws.
-    each : bool
-        Whether each true law is to be detected; otherwise any one of them will do.
-    """
+    """Summarise detections of one or more runs; unless ``each``, any one of the true laws will do."""
     runs = len(detections)
     hits = sum(len(d.true) if each else bool(d.true) for d in detections)
     tries = runs * len(truth) if each else runs
@@ -167,15 +108,8 @@ def rates(detections: Sequence[Detection], truth: Sequence[str], each: bool = Fa
     )
 
 
-def clopper_pearson(hits: int, runs: int, level: float = LEVEL) -> tuple[float, float]:
+def clopper_pearson(hits: int, runs: int) -> tuple[float, float]:
     """Exact confidence interval of a binomial probability.
-
-    Parameters
-    ----------
-    hits, runs : int
-        Successes and trials.
-    level : float
-        Level of the interval.
 
     Examples
     --------
@@ -183,7 +117,7 @@ def clopper_pearson(hits: int, runs: int, level: float = LEVEL) -> tuple[float, 
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - LEVEL) / 2.0
     low = float(beta.ppf(tail, hits, runs - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1.0 - tail, hits + 1, runs - hits)) if hits < runs else 1.0
     return low, high

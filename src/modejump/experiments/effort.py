@@ -29,24 +29,12 @@ MOST_STRETCH = 10
 
 @dataclass(frozen=True)
 class Effort:
-    """How long one run takes.
+    """How long one run takes."""
 
-    Attributes
-    ----------
-    seconds : float or None
-        Wall time of all chains of a run together; None for the papers' budget.
-    population : int
-        The papers' budget: features in a population.
-    populations : int
-        The papers' budget: populations of each chain, of 250 iterations each.
-    distinct : int
-        The papers' budget: distinct models that each chain evaluates.
-    """
-
-    seconds: float | None = None
-    population: int = 15
-    populations: int = 40
-    distinct: int = 0
+    seconds: float | None = None  # wall time of all chains of a run together; None for the papers' budget
+    population: int = 15  # the papers' budget: features in a population
+    populations: int = 40  # the papers' budget: populations of each chain, of 250 iterations each
+    distinct: int = 0  # the papers' budget: distinct models that each chain evaluates
 
     @classmethod
     def parse(cls, text: str, paper: Effort) -> Effort:
@@ -84,23 +72,7 @@ def find_laws(
     seed: np.random.SeedSequence,
     settings: Sampler | None = None,
 ) -> Posterior:
-    """The posterior of one run: so many chains, merged.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        What to search.
-    algorithm : {"rgmjmcmc", "gmjmcmc"}
-        The sampler.
-    threads : int
-        Chains.
-    effort : Effort
-        How long.
-    seed : SeedSequence
-        Seed of the run.
-    settings : Sampler, optional
-        Weights of moves and kernels of RGMJMCMC.
-    """
+    """The posterior of one run: as many chains as threads, merged."""
     if algorithm == "gmjmcmc" and effort.seconds is None:
         # One chain after the other: each is put away before the next one takes its memory.
         finished = [Finished.of(_paper_chain(problem, effort, s)) for s in seed.spawn(threads)]

@@ -45,19 +45,7 @@ class Study(Protocol):
 
 
 def run_study(study: Study, path: Path | None = None, jobs: int = 1, progress: Report | None = None) -> Rows:
-    """Run what is not yet in the file and return the rows.
-
-    Parameters
-    ----------
-    study : Study
-        What to run.
-    path : path, optional
-        JSON file that is written after every run and that a later call continues from.
-    jobs : int
-        Runs side by side, in threads; compiled code leaves the interpreter to the others.
-    progress : callable, optional
-        Called with (done, total, note).
-    """
+    """Run what is not yet in the JSON file, which is written after every run, and return the rows."""
     ledger = Ledger(path, study.settings, study.rows)
     missing = [cell for cell in study.cells() if run_key(*cell) not in ledger.outcomes]
     study.prime(missing)
@@ -85,6 +73,12 @@ def run_key(*parts: str | int | float) -> str:
     return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part != "")
 
 
+def finished(outcomes: Mapping[str, Outcome], runs: int, *parts: str | int | float) -> list[Outcome]:
+    """Outcomes, so far, of runs that differ in their number alone."""
+    keys = (run_key(*parts, i) for i in range(runs))
+    return [outcomes[key] for key in keys if key in outcomes]
+
+
 def run_seed(seed: int, *parts: str | int | float) -> np.random.SeedSequence:
     """The seed of one run, spawned from the user's by what the run is, whatever else is run."""
     texts = [f"{part:g}" if isinstance(part, float) else part for part in parts if part != ""]
@@ -100,17 +94,7 @@ def digest(frame: pd.DataFrame) -> str:
 
 
 class Ledger:
-    """Outcomes of single runs by key, in memory and, where there is a path, in a JSON file.
-
-    Parameters
-    ----------
-    path : path or None
-        The file; None for none.
-    settings : mapping
-        What decides the outcome of a run with a given key. A file made under other settings is refused.
-    summarise : callable
-        Rows of the file from the outcomes so far.
-    """
+    """Outcomes of single runs by key, in memory and, where there is a path, in a JSON file of the same settings."""
 
     def __init__(
         self, path: Path | None, settings: Mapping[str, Any], summarise: Callable[[Mapping[str, Outcome]], Rows]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 from modejump.experiments.ceiling import selection_ceiling
 from modejump.experiments.detection import Detection
 from modejump.experiments.effort import Effort
@@ -72,8 +72,7 @@ def simulate_logic(n: int = ROWS, seed: int | np.random.SeedSequence = 1) -> pd.
     >>> simulate_logic(100).shape
     (100, 51)
     """
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InputError(f"n must be a whole number of at least 1; got {n!r}.")
+    n = whole_number(n, "n", least=1)
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 2, (n, COVARIATES)).astype(np.float64)
     y = INTERCEPT + NOISE * rng.standard_normal(n)
@@ -108,15 +107,7 @@ KINDS = {
 
 
 def logic_design(kinds: Sequence[str] = tuple(KINDS), rows: int = ROWS) -> Design:
-    """The experiment on simulated logic expressions, for a trial to repeat.
-
-    Parameters
-    ----------
-    kinds : sequence of str
-        Kinds of features.
-    rows : int
-        Rows of each data set.
-    """
+    """The experiment on simulated logic expressions, for a trial to repeat."""
     laws = {
         name: {label: KINDS[name].conjunction.join(f"X{j}" for j in members) for label, _, members in TERMS}
         for name in kinds

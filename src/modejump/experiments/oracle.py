@@ -13,6 +13,7 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.core.handles import Handle
+from modejump.core.numbers import whole_number
 from modejump.experiments.spaces import FeatureColumns, feature_columns, law_of_each
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import GUARD, RANK_TOLERANCE, REFINE_BELOW, RESID_FLOOR
@@ -172,9 +173,7 @@ def exact_singles_and_pairs(
     beside : int
         How many of the best single features make pairs with every feature: what corrects a law explains little alone.
     """
-    for name, number in (("top", top), ("beside", beside)):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-            raise InputError(f"{name} is {number!r}; give a whole number of at least 0.")
+    top, beside = whole_number(top, "top"), whole_number(beside, "beside")
     columns = feature_columns(problem, problem.language.enumerate(complexity))
     places = np.arange(len(columns.features))
     groups = [_subsets(places, 0), _subsets(places, 1)]
@@ -244,16 +243,8 @@ def residual_shares(z: np.ndarray, response: np.ndarray, models: np.ndarray) -> 
     """RSS(M)/RSS(base) of models of one size; -1.0 where the design is rank deficient.
 
     The canonical evaluation of :mod:`modejump.kernels.evaluate` for all models at once: Cholesky factors of their Gram
-    matrices, refined from the columns where the fit is nearly perfect, and floored.
-
-    Parameters
-    ----------
-    z : ndarray of shape (features, n)
-        Columns without the base, of unit length.
-    response : ndarray of shape (n,)
-        Response without the base, of unit length.
-    models : ndarray of shape (m, k)
-        Rows of ``z`` in each model.
+    matrices, refined from the columns where the fit is nearly perfect, and floored. Rows of ``z``, and the response,
+    are without the base and of unit length; ``models`` has the rows of each model.
     """
     count, k = models.shape
     corr = z @ response

@@ -26,50 +26,22 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True)
 class TextbookLaw:
-    """A law as textbooks have it, with the constants of nature in it as numbers.
+    """A law as textbooks have it, with the constants of nature in it as numbers."""
 
-    Attributes
-    ----------
-    name, title, field : str
-        A short name, the name people know it by, and where it belongs.
-    formula : str
-        The law; numbers in it are hidden from whoever looks for it.
-    terms : int
-        Summands of the formula once products are multiplied out, a constant apart.
-    unit : str
-        Unit of what the law explains.
-    quantities : mapping of str to Quantity
-        The variables.
-    """
-
-    name: str
-    title: str
-    field: str
-    formula: str
-    terms: int
-    unit: str
-    quantities: Mapping[str, Quantity]
+    name: str  # a short one
+    title: str  # the name people know it by
+    field: str  # where it belongs
+    formula: str  # the law; numbers in it are hidden from whoever looks for it
+    terms: int  # summands of the formula once products are multiplied out, a constant apart
+    unit: str  # unit of what the law explains
+    quantities: Mapping[str, Quantity]  # the variables
 
     def values(self, table: pd.DataFrame) -> np.ndarray:
-        """What the law says of each row, without noise.
-
-        Parameters
-        ----------
-        table : DataFrame
-            The variables.
-        """
+        """What the law says of each row, without noise."""
         return np.asarray(table.eval(self.formula.replace("^", "**"), engine="python"), dtype=np.float64)
 
     def rows(self, rng: np.random.Generator, n: int = ROWS) -> pd.DataFrame:
-        """Independent variables, uniform over their ranges or over the decades of these.
-
-        Parameters
-        ----------
-        rng : Generator
-            Where the draws come from.
-        n : int
-            Number of rows.
-        """
+        """Independent variables, uniform over their ranges or over the decades of these."""
         table = {}
         for name, (low, high, _, decades) in self.quantities.items():
             u = rng.uniform(size=n)
@@ -228,4 +200,3 @@ PHYSICS_LAWS: Mapping[str, TextbookLaw] = {
     for field, laws in _TABLE.items()
     for name, title, formula, terms, unit, quantities in laws
 }
-FIELDS = tuple(_TABLE)

@@ -7,7 +7,7 @@ from importlib import resources
 import numpy as np
 import pandas as pd
 
-from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 
 DAYS_PER_YEAR = 365.25
 # Shortest and longest period, in days: five decades.
@@ -79,8 +79,7 @@ def simulate_planets(n: int = 200, seed: int = 1) -> pd.DataFrame:
     >>> bool((planets["SemiMajorAxis"] - law).abs().max() < 0.01)
     True
     """
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InputError(f"n must be a whole number of at least 1; got {n!r}.")
+    n = whole_number(n, "n", least=1)
     rng = np.random.default_rng(seed)
     star_mass = rng.uniform(0.4, 1.8, n)
     star_radius = star_mass**0.8 * np.exp(0.08 * rng.standard_normal(n))

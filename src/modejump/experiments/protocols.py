@@ -35,30 +35,14 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment, in terms of the catalogue's columns.
+    """One experiment, in terms of the catalogue's columns."""
 
-    Attributes
-    ----------
-    name : str
-        What the command line calls it.
-    target : str
-        Column to explain.
-    laws : tuple of str
-        The true laws; each run should detect at least one.
-    protocol : str
-        Protocol of the published table.
-    threads : tuple of int
-        Numbers of chains in the published table.
-    paper : Effort
-        The paper's budget.
-    """
-
-    name: str
-    target: str
-    laws: tuple[str, ...]
-    protocol: str
-    threads: tuple[int, ...]
-    paper: Effort
+    name: str  # what the command line calls it
+    target: str  # column to explain
+    laws: tuple[str, ...]  # the true laws; each run should detect at least one
+    protocol: str  # protocol of the published table
+    threads: tuple[int, ...]  # numbers of chains in the published table
+    paper: Effort  # the paper's budget
     # A law is detected where its posterior probability exceeds this.
     eta: float = 0.25
 
@@ -93,27 +77,13 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 
 @dataclass(frozen=True, eq=False)
 class Planets:
-    """A catalogue of planets.
+    """A catalogue of planets."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One row for each planet.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # one row for each planet
 
     @classmethod
     def of(cls, frame: pd.DataFrame | None = None, where: str = "the table") -> Planets:
-        """A catalogue with the columns of the published one, which is the default; other columns are ignored.
-
-        Parameters
-        ----------
-        frame : DataFrame, optional
-            The table.
-        where : str
-            What to call it where a column is missing.
-        """
+        """A catalogue with the columns of the published one, which is the default; other columns are ignored."""
         frame = load_exoplanets() if frame is None else frame
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
@@ -126,16 +96,8 @@ class Planets:
     def problem(self, experiment: Experiment, protocol: str, spelling: str, **limits: int) -> FeatureProblem:
         """The search problem of an experiment.
 
-        Parameters
-        ----------
-        experiment : Experiment
-            Which one.
-        protocol : {"text", "script"}
-            Priors: unknown variance, Jeffreys prior and a = 1/n^2, or unit variance, flat coefficients and a = 1/n.
-        spelling : {"canonical", "trees"}
-            Whether each feature or each of its spellings has its own prior mass.
-        **limits : int
-            Other settings of the space, such as ``population``.
+        The protocol "text" has unknown variance, Jeffreys prior and a = 1/n^2; "script" unit variance, flat
+        coefficients and a = 1/n.
         """
         covariates = self.frame.drop(columns=experiment.target)
         coef_prior: CoefPrior = KnownVariance(1.0) if protocol == "script" else Jeffreys()
@@ -151,7 +113,7 @@ class Planets:
 
 
 def planet_design(experiment: Experiment, protocol: str, spelling: str, planets: Planets) -> Design:
-    """An experiment on planets under one protocol, for a trial to repeat; parameters as for :meth:`Planets.problem`."""
+    """An experiment on planets under one protocol, for a trial to repeat."""
 
     def problem(features: str, seed: np.random.SeedSequence, **limits: int) -> FeatureProblem:
         return planets.problem(experiment, protocol, spelling, **limits)

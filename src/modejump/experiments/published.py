@@ -35,17 +35,6 @@ _TABLES = {"rgmjmcmc": _RGMJMCMC, "gmjmcmc": _GMJMCMC}
 def published_figures(experiment: str, algorithm: str, threads: int, features: str = "") -> Figures | None:
     """What the papers report for one row of their tables; None where they report nothing.
 
-    Parameters
-    ----------
-    experiment : str
-        "mass", "kepler" or "logic".
-    algorithm : str
-        "rgmjmcmc" or "gmjmcmc".
-    threads : int
-        Chains that are merged into one posterior.
-    features : str
-        Kind of features, where the experiment has several: "bgnlm" or "logic".
-
     Examples
     --------
     >>> published_figures("mass", "rgmjmcmc", 16)

@@ -10,7 +10,7 @@ from typing import Any
 
 from modejump.experiments.detection import Detection, detect, rates
 from modejump.experiments.effort import Effort, find_laws, prime
-from modejump.experiments.ledger import Cell, Outcome, Rows, run_key, run_seed
+from modejump.experiments.ledger import Cell, Outcome, Rows, finished, run_seed
 from modejump.experiments.published import published_figures
 from modejump.features.expression import Expression
 from modejump.problem.feature_problem import FeatureProblem
@@ -22,76 +22,37 @@ CEILING = "ceiling"
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is repeated: data, priors and true laws.
-
-    Attributes
-    ----------
-    name, protocol : str
-        The experiment, and its priors by name.
-    priors, perfect : str
-        In a few words: the priors, and the posterior whose detections are the ceiling.
-    laws : mapping of str to mapping of str to str
-        For each kind of features the true laws by label; each kind has rows of its own. The name of a kind is empty
-        where there is no other.
-    eta : float
-        A law is detected where its posterior probability exceeds this.
-    paper : Effort
-        The paper's budget.
-    settings : mapping
-        What decides the outcome of a run, besides the names above, budget and seed.
-    problem : callable
-        The search problem, from a kind of features and the seed of a run's data; other settings of the space by name.
-    ceiling : callable
-        What a perfect sampler would detect, from a problem and its true laws; None where nobody knows.
-    each : bool
-        Whether each true law is to be detected; otherwise any one of them will do.
-    fresh : bool
-        Whether each run has data of its own.
-    """
+    """What is repeated: data, priors and true laws."""
 
     name: str
-    protocol: str
-    priors: str
-    perfect: str
+    protocol: str  # its priors by name
+    priors: str  # in a few words
+    perfect: str  # the posterior whose detections are the ceiling, in a few words
+    # For each kind of features the true laws by label; each kind has rows of its own. The name of a kind is empty
+    # where there is no other.
     laws: Mapping[str, Mapping[str, str]]
-    eta: float
-    paper: Effort
-    settings: Mapping[str, Any]
+    eta: float  # a law is detected where its posterior probability exceeds this
+    paper: Effort  # the paper's budget
+    settings: Mapping[str, Any]  # what decides the outcome of a run, besides the names above, budget and seed
+    # The search problem, from a kind of features and the seed of a run's data; other settings of the space by name.
     problem: Callable[..., FeatureProblem]
+    # What a perfect sampler would detect, from a problem and its true laws; None where nobody knows.
     ceiling: Callable[[FeatureProblem, Sequence[Expression]], Detection | None]
-    each: bool = False
-    fresh: bool = False
+    each: bool = False  # whether each true law is to be detected; otherwise any one of them will do
+    fresh: bool = False  # whether each run has data of its own
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """An experiment under one budget, repeated.
+    """An experiment under one budget, repeated."""
 
-    Attributes
-    ----------
-    design : Design
-        Data, priors and true laws.
-    budget : str
-        ``paper`` or ``seconds=S``, for each run.
-    algorithms : sequence of str
-        Samplers to compare.
-    threads : sequence of int
-        Numbers of chains that make up a run.
-    runs : int
-        Runs for each kind of features, algorithm and number of chains.
-    seed : int
-        Every run's seed is spawned from it.
-    sampler : str, optional
-        Settings of RGMJMCMC: "paper", or None for our default.
-    """
-
-    design: Design
-    budget: str
-    algorithms: Sequence[str]
-    threads: Sequence[int]
-    runs: int
-    seed: int
-    sampler: str | None = None
+    design: Design  # data, priors and true laws
+    budget: str  # ``paper`` or ``seconds=S``, for each run
+    algorithms: Sequence[str]  # samplers to compare
+    threads: Sequence[int]  # numbers of chains that make up a run
+    runs: int  # runs for each kind of features, algorithm and number of chains
+    seed: int  # every run's seed is spawned from it
+    sampler: str | None = None  # settings of RGMJMCMC: "paper", or None for our default
 
     @cached_property
     def effort(self) -> Effort:
@@ -153,8 +114,7 @@ class Trial:
         """One row for each kind of features, algorithm and number of threads that has a finished run."""
         made = []
         for features, algorithm, threads in self._row_names():
-            keys = [run_key(features, algorithm, threads, i) for i in range(self.runs)]
-            done = [outcomes[key] for key in keys if key in outcomes]
+            done = finished(outcomes, self.runs, features, algorithm, threads)
             if not done:
                 continue
             truth = list(self.design.laws[features])
@@ -178,8 +138,7 @@ class Trial:
 
     def _ceiling(self, outcomes: Mapping[str, Outcome], features: str) -> dict[str, Any] | None:
         """Rates of the ceilings, and the mean posterior probability of each true law; None where they are not known."""
-        keys = [run_key(features, CEILING, 0, i) for i in range(self.runs)]
-        done = [outcomes[key] for key in keys if key in outcomes]
+        done = finished(outcomes, self.runs, features, CEILING, 0)
         if not done or not all(outcome["known"] for outcome in done):
             return None
         truth = list(self.design.laws[features])

@@ -22,40 +22,18 @@ _DIRECTIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class FeatureColumns:
-    """Columns of features that a model can have.
+    """Columns of features that a model can have."""
 
-    Attributes
-    ----------
-    features : tuple of features
-        Those whose column is finite and outside the base.
-    raw : ndarray of shape (features, n)
-        Their columns.
-    z : ndarray of shape (features, n)
-        The same weighted, without the base, of unit length.
-    constants : mapping of features to ndarray
-        Constants inside features.
-    """
-
-    features: tuple[Expression, ...]
-    raw: np.ndarray
-    z: np.ndarray
-    constants: Mapping[Expression, np.ndarray] = field(default_factory=dict)
+    features: tuple[Expression, ...]  # those whose column is finite and outside the base
+    raw: np.ndarray  # (features, n): their columns
+    z: np.ndarray  # (features, n): the same weighted, without the base, of unit length
+    constants: Mapping[Expression, np.ndarray] = field(default_factory=dict)  # constants inside features
 
 
 def feature_columns(
     problem: FeatureProblem, features: Iterable[Expression], constants: Mapping[Expression, np.ndarray] | None = None
 ) -> FeatureColumns:
-    """Columns of features, those that are constant or not finite left out.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The data.
-    features : iterable of features
-        The features, in the order wanted; repeated ones count once.
-    constants : mapping of features to ndarray, optional
-        Constants inside features that are known; others are found as the language says.
-    """
+    """Columns of features, those that are constant or not finite left out; constants that are not given are found."""
     language, table = problem.language, problem.table
     wanted = list(dict.fromkeys(features))
     for f in wanted:
@@ -89,15 +67,6 @@ def law_of_each(features: Sequence[Expression], raw: np.ndarray, intercept: bool
 
     What :func:`modejump.samplers.laws.same_laws` finds by comparing all pairs, for many features: columns that are
     equal are close in every direction, so those close in a few directions are compared.
-
-    Parameters
-    ----------
-    features : sequence of features
-        The features.
-    raw : ndarray of shape (features, n)
-        Their columns.
-    intercept : bool
-        Whether the level is of no account.
     """
     if not features:
         return []

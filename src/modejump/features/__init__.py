@@ -5,18 +5,3 @@ the pool of populations, the distribution of a fresh feature. `nonlinear` is the
 
 May import: numpy, scipy, numba, the standard library and `modejump.core`; SymPy where it is asked for.
 """
-
-from modejump.features.nonlinear.expression import MAX_COMPLEXITY, MAX_DEPTH, Feature, evaluate
-from modejump.features.nonlinear.printing import to_latex, to_sympy
-from modejump.features.nonlinear.transforms import Domain, Transform
-
-__all__ = [
-    "MAX_COMPLEXITY",
-    "MAX_DEPTH",
-    "Domain",
-    "Feature",
-    "Transform",
-    "evaluate",
-    "to_latex",
-    "to_sympy",
-]

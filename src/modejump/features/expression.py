@@ -18,30 +18,18 @@ class Expression:
     """A canonical expression over covariates; equal ones are one and the same object.
 
     They are ordered by complexity, then text. A language makes them by :meth:`interned`.
-
-    Attributes
-    ----------
-    text : str
-        The expression, in the one form that stands for all its spellings.
-    covariates : frozenset of str
-        Names of all covariates in it.
-    complexity, depth, width : int
-        Its measures, as the language defines them.
-    spellings : int
-        Number of expressions that this one stands for, as the language counts them.
-    constants : int
-        Number of constants that are fitted to the data and counted by the prior; none unless the language says so.
     """
 
     __slots__ = ("__weakref__", "_hash", "complexity", "covariates", "depth", "spellings", "text", "width")
 
-    text: str
-    covariates: frozenset[str]
-    complexity: int
+    text: str  # the expression, in the one form that stands for all its spellings
+    covariates: frozenset[str]  # names of all covariates in it
+    complexity: int  # this and the next two are measures as the language defines them
     depth: int
     width: int
-    spellings: int
+    spellings: int  # number of expressions that this one stands for, as the language counts them
     _hash: int
+    # Number of constants that are fitted to the data and counted by the prior; none unless the language says so.
     constants: int = 0
 
     _known: ClassVar[WeakValueDictionary[str, Any]]

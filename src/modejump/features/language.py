@@ -140,30 +140,17 @@ def language_from_dict(stored: Mapping[str, Any]) -> Language:
 
 
 class Language(ABC):
-    """One kind of expressions over covariates.
+    """One kind of expressions over covariates."""
 
-    Attributes
-    ----------
-    name : str
-        What saved runs call the language. A subclass that has one is known from then on.
-    names : tuple of str
-        The covariates.
-    operators : tuple of str
-        Names of the operators and edits, in the order of their weights in the space.
-    limits : object
-        What the user chose; with ``complexity`` (C), ``size`` (Q, features of a model) and ``population`` (places of a
-        population) among its attributes.
-    merges_equal_columns : bool
-        Whether features with the same column up to sign and scale are reported as one law.
-    edit_share : float
-        Share of fresh features that are edits of library features, where nothing else is asked.
-    """
-
-    name: ClassVar[str]
-    names: tuple[str, ...]
-    operators: tuple[str, ...]
+    name: ClassVar[str]  # what saved runs call it; a subclass that has one is known from then on
+    names: tuple[str, ...]  # the covariates
+    operators: tuple[str, ...]  # names of the operators and edits, in the order of their weights in the space
+    # What the user chose; with ``complexity`` (C), ``size`` (Q, features of a model) and ``population`` (places of a
+    # population) among its attributes.
     limits: Any
+    # Whether features with the same column up to sign and scale are reported as one law.
     merges_equal_columns: ClassVar[bool] = True
+    # Share of fresh features that are edits of library features, where nothing else is asked.
     edit_share: ClassVar[float] = 0.7
 
     def __init_subclass__(cls) -> None:

@@ -27,15 +27,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
-    """Cut a text into tokens, the last of which is the end.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    symbols : sequence of str
-        What stands for itself; a symbol that begins with another one comes first.
-    """
+    """Cut a text into tokens, the last of which is the end; a symbol that begins with another one comes first."""
     at = 0
     while at < len(text):
         symbol = next((symbol for symbol in symbols if text.startswith(symbol, at)), None)
@@ -63,17 +55,7 @@ def tokens(text: str, symbols: Sequence[str]) -> Iterator[Token]:
 
 
 class TokenReader:
-    """Reads a text token by token; ``token`` is the one to be read next.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    symbols : sequence of str
-        As for `tokens`.
-    names : collection of str, optional
-        The columns there are.
-    """
+    """Reads a text token by token; ``token`` is the one to be read next."""
 
     def __init__(self, text: str, symbols: Sequence[str], names: Collection[str] | None) -> None:
         self.text, self.names, self.nesting = text, None if names is None else frozenset(names), 0

@@ -38,87 +38,47 @@ class Table(NamedTuple):
 
 @dataclass(eq=False)
 class Link:
-    """A link function of one family.
+    """A link function of one family."""
 
-    Parameters
-    ----------
-    name : str
-        What users call it.
-    predictor, mean : callable
-        The link function, from means to linear predictors, and its inverse.
-    latex, text : str
-        LaTeX and plain text of the link function, with ``{}`` for the mean.
-    positive : bool
-        Whether means are positive, so that predictions are about their logarithm.
-    log_mean : callable, optional
-        Location and variance of the log mean from those of the linear predictor, where they are others; NaN where a
-        predictor has no mean.
-    rows : kernel
-        ``rows(glm, work, first, m)`` leaves score and information of a block of rows in ``work`` and returns its log
-        likelihood.
-    information_slope : kernel, optional
-        ``information_slope(t)``, where estimates may be infinite: the first two derivatives of the log information.
-    settle : kernel, optional
-        ``settle(glm, work)``, where responses have a further parameter, estimates it at the end of a fit and says
-        whether that could be done.
-    close, reach : tuple of two floats, optional
-        For an inverse link that is a smooth step from 0 to 1: location and scale of the normal distribution function
-        beside which it is tabulated for predictions, and where the difference is tabulated (above it is below 1e-12;
-        below, the inverse link is the exponential function). Without them predictions take the slower way of any link.
-    step : kernel, optional
-        The inverse link of one number, where there is such a difference.
-    """
-
-    name: str
-    predictor: Function
-    mean: Function
-    latex: str = "{}"
+    name: str  # what users call it
+    predictor: Function  # the link function, from means to linear predictors
+    mean: Function  # its inverse
+    latex: str = "{}"  # of the link function, with ``{}`` for the mean
     text: str = "{}"
-    positive: bool = False
+    positive: bool = False  # whether means are positive, so that predictions are about their logarithm
+    # Location and variance of the log mean from those of the linear predictor, where they are others; NaN where a
+    # predictor has no mean.
     log_mean: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] = lambda loc, variance: (loc, variance)
+    # ``rows(glm, work, first, m)`` leaves score and information of a block of rows in ``work`` and returns its log
+    # likelihood.
     rows: Any = None
+    # ``information_slope(t)``, where estimates may be infinite: the first two derivatives of the log information.
     information_slope: Any = None
+    # ``settle(glm, work)``, where responses have a further parameter, estimates it at the end of a fit and says
+    # whether that could be done.
     settle: Any = None
+    # For an inverse link that is a smooth step from 0 to 1: location and scale of the normal
+    # distribution function beside which it is tabulated for predictions, and where the difference is tabulated (above
+    # it is below 1e-12; below, the inverse link is the exponential function). Without them predictions take the
+    # slower way of any link.
     close: tuple[float, float] | None = None
     reach: tuple[float, float] = (0.0, 0.0)
-    step: Any = None
+    step: Any = None  # the inverse link of one number, where there is such a difference
 
     code: ClassVar[int]
 
 
 class Family:
-    """A family of responses with a link.
+    """A family of responses with a link, the first of its links by default."""
 
-    Parameters
-    ----------
-    link : str, optional
-        Name of one of its links; the first by default.
-
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    links : tuple of Link
-        Its links.
-    response : str
-        What a response is: "number", "class" (0 or 1), "count", or "amount" (positive).
-    conjugate : bool
-        Whether the marginal likelihood has a closed form, so that no model is fitted to the rows.
-    custom : bool
-        Whether it is a function of the user's own: without coefficients, predictions and a form on disk.
-    bounded : bool
-        Whether the likelihood of every model has a maximum.
-    perfect : tuple of two str, or None
-        What models do that have no maximum of the likelihood, and what to do about it, as parts of a sentence.
-    """
-
-    name: str
+    name: str  # what users call it
     code: ClassVar[int]
     links: tuple[Link, ...]
-    response = "number"
-    conjugate = False
-    custom = False
-    bounded = False
+    response = "number"  # what a response is: this, "class" (0 or 1), "count", or "amount" (positive)
+    conjugate = False  # whether the marginal likelihood has a closed form, so that no model is fitted to the rows
+    custom = False  # whether it is a function of the user's own: without coefficients, predictions and a form on disk
+    bounded = False  # whether the likelihood of every model has a maximum
+    # What models do that have no such maximum, and what to do about it, as parts of a sentence.
     perfect: tuple[str, str] | None = None
 
     def __init__(self, link: str | None = None) -> None:
@@ -243,30 +203,14 @@ FAMILIES = Families("family")
 
 
 def register_link(family: str, link: Link) -> None:
-    """Add a link to a family.
-
-    Parameters
-    ----------
-    family : str
-        Name of the family.
-    link : Link
-        The link; one of the same name gives way to it.
-    """
+    """Add a link to a family; one of the same name gives way to it."""
     owner = FAMILIES.find(family)
     LINKS.register(link, f"{family} {link.name}")
     owner.links = (*(other for other in owner.links if other.name != link.name), link)
 
 
 def resolve_family(family: str | Family, link: str | None = None) -> Family:
-    """A family by name, with its first link where none is given.
-
-    Parameters
-    ----------
-    family : str or Family
-        The family, by name; one with a parameter as in "student(3)".
-    link : str, optional
-        The link.
-    """
+    """A family by name, such as "student(3)", with its first link where none is given."""
     if isinstance(family, Family):
         if link not in (None, family.link):
             raise InputError(f"link {link!r} does not go with {family!r}, which has its own; leave link out.")

@@ -45,17 +45,8 @@ def law_table(posterior: Posterior) -> pd.DataFrame:
     optimistic. A law is ``as_good`` as the one of smallest error where its mean squared error is above that one's by
     at most one standard error.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        A posterior after a search among features.
-
-    Returns
-    -------
-    DataFrame
-        ``complexity``, ``law`` (features joined by " + "; "1" without any), ``log_posterior``, ``probability`` of the
-        model (0 where it was not met), ``error`` (NaN for a likelihood of your own, and where a model read from a file
-        does not know it) and ``as_good``.
+    ``probability`` is 0 for a model that was not met; ``error`` is NaN for a likelihood of your own, and where a model
+    read from a file does not know it.
     """
     if posterior.laws is None:
         raise InputError("a table of laws needs a search among features; this model selects among given terms.")

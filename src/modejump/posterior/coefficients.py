@@ -8,48 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from modejump.core.errors import InputError
-
 if TYPE_CHECKING:
-    from modejump.posterior.posterior import Posterior
     from modejump.problem.problem import Problem
 
 INTERCEPT = "(intercept)"
-
-
-def coefficients(
-    posterior: Posterior,
-    columns: Sequence[str] | None = None,
-    base_columns: Sequence[str] | None = None,
-    kind: str = "bma",
-) -> pd.DataFrame:
-    """Posterior mean and standard deviation of every coefficient, averaged over models.
-
-    A coefficient is zero in the models that lack its column; ``mean`` and ``sd`` include these zeros, while
-    ``conditional_mean`` and ``conditional_sd`` are over the models that have it. All are on the original
-    scale of the columns. Averages are over the models that prediction uses (see
-    :class:`modejump.posterior.Predictor`), and ``probability`` is the mass of those with the column. The
-    standard deviation is infinite where the posterior has two degrees of freedom or less. Those of a generalised
-    linear model are on the scale of its linear predictor.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-    columns : sequence of str, optional
-        Names of the candidate columns in the problem's order; default the name of the term, with ``[1]``,
-        ``[2]``, ... behind it where a term has several columns.
-    base_columns : sequence of str, optional
-        Names of the columns of terms always in, without the intercept.
-    kind : str
-        "bma", or "best" or "median" for one model.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by column: the intercept, columns always in, then the candidates in the problem's order.
-    """
-    return labelled(posterior.problem, posterior.predictor(kind).coefficient_moments(), columns, base_columns)
 
 
 def labelled(
@@ -58,15 +20,16 @@ def labelled(
     columns: Sequence[str] | None = None,
     base_columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Values of every coefficient as a frame; parameters as for `coefficients`."""
+    """Values of every coefficient as a frame: the intercept, columns always in, then the candidates.
+
+    Columns of a term of several are called by its name with ``[1]``, ``[2]``, ... behind it, unless names are given.
+    """
     names = _base_names(problem, base_columns) + _candidate_names(problem, columns)
     return pd.DataFrame(values, index=pd.Index(names, name="column", dtype=object))
 
 
 def _candidate_names(problem: Problem, columns: Sequence[str] | None) -> list[str]:
     if columns is not None:
-        if len(columns) != problem.n_columns:
-            raise InputError(f"columns has {len(columns)} names for {problem.n_columns} candidate columns.")
         return list(columns)
     names = []
     for name, count in zip(problem.names, np.diff(problem.data.first), strict=True):
@@ -79,6 +42,4 @@ def _base_names(problem: Problem, base_columns: Sequence[str] | None) -> list[st
     if base_columns is None:
         plain = len(problem.always_in) == wanted
         base_columns = problem.always_in if plain else [f"(always in)[{i + 1}]" for i in range(wanted)]
-    if len(base_columns) != wanted:
-        raise InputError(f"base_columns has {len(base_columns)} names for {wanted} columns that are always in.")
     return ([INTERCEPT] if problem.intercept else []) + list(base_columns)

@@ -11,6 +11,7 @@ import pandas as pd
 from modejump.core.errors import InputError
 from modejump.data.bits import bit_sums, pack_block
 from modejump.posterior.fits import model_weights
+from modejump.samplers.merge import weighted_inclusion
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -25,18 +26,10 @@ Correlation = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Joint(NamedTuple):
-    """Which models have which term, and the weights of the models.
+    """Which models have which term, and the weights of the models."""
 
-    Attributes
-    ----------
-    weight : ndarray of shape (models,)
-        Weights; the sum is one.
-    words : ndarray of uint64, shape (terms, W)
-        For each term the models that have it, as bits.
-    """
-
-    weight: np.ndarray
-    words: np.ndarray
+    weight: np.ndarray  # (models,): weights; the sum is one
+    words: np.ndarray  # (terms, W): for each term the models that have it, as bits
 
     @classmethod
     def of(cls, models: np.ndarray, weight: np.ndarray, terms: np.ndarray) -> Joint:
@@ -105,7 +98,7 @@ def credible_sets(
         and ``min_abs_correlation`` between any two (1 for a single one).
     """
     _check_options(level, purity, min_probability)
-    inclusion = _inclusion(models, weight, len(names))
+    inclusion = weighted_inclusion(models, weight / weight.sum(), len(names))
     terms = np.flatnonzero(inclusion >= LEAST_INCLUSION)
     terms = terms[np.argsort(-inclusion[terms], kind="stable")]
     joint, inclusion = Joint.of(models, weight, terms), inclusion[terms]
@@ -144,16 +137,6 @@ def _check_options(level: float, purity: float, min_probability: float) -> None:
     for name, value in (("level", level), ("purity", purity), ("min_probability", min_probability)):
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
             raise InputError(f"{name} must be a number above 0 and at most 1; got {value!r}.")
-
-
-def _inclusion(models: np.ndarray, weight: np.ndarray, terms: int) -> np.ndarray:
-    """Inclusion probabilities, from models as bit sets."""
-    total = np.zeros(64 * models.shape[1])
-    step = max(1, 2**22 // max(1, len(total)))
-    for start in range(0, len(models), step):
-        octets = np.ascontiguousarray(models[start : start + step]).astype("<u8", copy=False).view(np.uint8)
-        total += weight[start : start + step] @ np.unpackbits(octets, axis=1, bitorder="little")
-    return total[:terms] / weight.sum()
 
 
 def _group(
@@ -205,18 +188,7 @@ def posterior_sets(posterior: Posterior, level: float, purity: float, min_probab
 
 
 def covariate_inclusion(posterior: Posterior) -> pd.Series:
-    """Probability that each covariate is in the model: in some feature of it, after a search among features.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-
-    Returns
-    -------
-    Series
-        Probabilities by name: of all terms, or of the covariates in the features found. Others were in no model held.
-    """
+    """Probability that each covariate is in the model, or in some feature of it after a search among features."""
     if posterior.laws is None:
         return pd.Series(posterior.probability, index=pd.Index(posterior.problem.names), dtype=np.float64)
     found: dict[str, list[int]] = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 from modejump.posterior.coefficients import labelled
 from modejump.posterior.questions.coefficient_posteriors import CoefficientPosteriors
 
@@ -30,23 +31,8 @@ def to_arviz(posterior: Posterior, draws: int = 1000, random_state: int = 0) -> 
     The group ``posterior`` holds ``coefficient`` with dimensions chain (one), draw and column: independent draws from
     the posterior averaged over models. After sampling the group ``sample_stats`` holds ``batch_share`` with dimensions
     chain, draw (a batch of steps) and feature. A likelihood of the user's own has no coefficients.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-    draws : int
-        Draws of the coefficients.
-    random_state : int
-        Seed of these draws.
-
-    Returns
-    -------
-    InferenceData or DataTree
-        Whichever the installed ArviZ uses.
     """
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-        raise InputError(f"draws must be a whole number of at least 1; got {draws!r}.")
+    draws = whole_number(draws, "draws", least=1)
     means, own = posterior.result.batch_means, posterior.problem.family.custom
     sampled = not posterior.exact and means is not None and means.shape[1] > 0
     if own and not sampled:
@@ -62,7 +48,7 @@ def to_arviz(posterior: Posterior, draws: int = 1000, random_state: int = 0) -> 
     coords, dims, words = {}, {}, {}
     if not own:
         found = CoefficientPosteriors(posterior.predictor())
-        values = found.draw(int(draws), np.random.default_rng(random_state))
+        values = found.draw(draws, np.random.default_rng(random_state))
         groups["posterior"] = {"coefficient": values[None]}
         names = labelled(posterior.problem, {"place": np.arange(values.shape[1])}).index
         coords["column"], dims["coefficient"], words["posterior"] = list(names), ["column"], COEFFICIENT

@@ -10,6 +10,7 @@ import numpy as np
 from modejump.core.compilation import entry
 from modejump.core.errors import InputError
 from modejump.kernels.evaluate import columns_resid
+from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.prediction.laplace import LaplaceFits, has_rows, laplace_fits, log_marginal_of, picked_fits
 from modejump.problem.fingerprint import is_unchanged
 from modejump.problem.problem import Problem
@@ -22,28 +23,15 @@ MAX_MODELS = 2000
 
 
 class KeptModels(NamedTuple):
-    """Models that stand for the posterior.
+    """Models that stand for the posterior."""
 
-    Attributes
-    ----------
-    words : ndarray of uint64, shape (m, W)
-        The models as bit sets.
-    weight : ndarray of shape (m,)
-        Their weights; the sum is one.
-    resid : ndarray of shape (m,)
-        Residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient. Empty for generalised linear
-        models.
-    mass : float
-        Posterior mass that these models stand for.
-    fits : LaplaceFits, optional
-        Fits of generalised linear models.
-    """
-
-    words: np.ndarray
-    weight: np.ndarray
+    words: np.ndarray  # (m, W): the models as bit sets
+    weight: np.ndarray  # (m,): their weights; the sum is one
+    # (m,): residual share RSS(M)/RSS(base) of each; -1 where the design is rank deficient. Empty for generalised
+    # linear models.
     resid: np.ndarray
-    mass: float
-    fits: LaplaceFits | None = None
+    mass: float  # posterior mass that these models stand for
+    fits: LaplaceFits | None = None  # fits of generalised linear models
 
     @property
     def estimated(self) -> np.ndarray:
@@ -140,11 +128,18 @@ def _with_estimates(models: KeptModels) -> KeptModels:
     able = models.estimated
     if not able.any():
         raise InputError("no model with positive probability can be estimated, so there is nothing to predict from.")
-    weight = models.weight[able] / models.weight[able].sum()
-    models = models._replace(words=models.words[able], weight=weight)
-    if models.fits is None:
-        return models._replace(resid=models.resid[able])
-    return models._replace(fits=picked_fits([models.fits], np.flatnonzero(able)))
+    return chosen_models(models, np.flatnonzero(able), models.weight[able] / models.weight[able].sum(), models.mass)
+
+
+def chosen_models(pool: KeptModels, rows: np.ndarray, weight: np.ndarray, mass: float) -> KeptModels:
+    """Some of the models of a list, with other weights."""
+    return KeptModels(
+        np.ascontiguousarray(pool.words[rows]),
+        weight,
+        pool.resid[rows] if pool.fits is None else pool.resid,
+        mass,
+        None if pool.fits is None else picked_fits([pool.fits], rows),
+    )
 
 
 def _systematic(probability: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -205,10 +200,17 @@ def generalised_fits(problem: Problem, models: Sequence[Sequence[int]]) -> Lapla
     return laplace_fits(problem, [model_columns(problem, members) for members in models])
 
 
-def generalised_marginal(problem: Problem, members: Sequence[int]) -> float:
-    """log p(y|M) - log p(y|base) of one model that is not Gaussian."""
-    _check_rows(problem, members)
-    return log_marginal_of(problem, model_columns(problem, members))
+def marginal_of_members(problem: Problem, members: Sequence[int], known: float | None = None) -> float:
+    """log p(y|M) - log p(y|base) of one model; its residual share, or the value itself, may be known already."""
+    columns = model_columns(problem, members)
+    if not problem.family.conjugate:
+        if known is None and len(members):
+            _check_rows(problem, members)
+            known = log_marginal_of(problem, columns)
+        return 0.0 if known is None else known
+    resid = float(residual_shares(problem, [members])[0]) if known is None else known
+    data = problem.data
+    return float(log_marginal(data.coef_prior, data.n, data.base, len(columns), resid))
 
 
 def _check_rows(problem: Problem, members: Sequence[int]) -> None:

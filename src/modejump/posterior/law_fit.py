@@ -11,9 +11,8 @@ from scipy import optimize
 from modejump.core.errors import InputError
 from modejump.features.laws.written import Scale
 from modejump.likelihoods import Family, Gaussian
-from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.likelihoods.gaussian.student import DEGREES, SPREADS, Noise, Student, estimate_noise
-from modejump.posterior.fits import generalised_marginal, residual_shares
+from modejump.posterior.fits import marginal_of_members
 from modejump.problem.problem import Problem
 
 # Columns of the terms for some values of the constants, on some rows.
@@ -39,24 +38,12 @@ class Data(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A fitted law.
+    """A fitted law."""
 
-    Attributes
-    ----------
-    constants : ndarray
-        Constants inside the terms.
-    coef : ndarray
-        Intercept, then the coefficient of each term.
-    covariance : ndarray
-        Covariance of coefficients and constants, in this order.
-    freedom : float
-        Degrees of freedom of the noise; infinite where its size is known.
-    """
-
-    constants: np.ndarray
-    coef: np.ndarray
-    covariance: np.ndarray
-    freedom: float
+    constants: np.ndarray  # constants inside the terms
+    coef: np.ndarray  # intercept, then the coefficient of each term
+    covariance: np.ndarray  # covariance of coefficients and constants, in this order
+    freedom: float  # degrees of freedom of the noise; infinite where its size is known
 
 
 def fit_constants(
@@ -66,16 +53,7 @@ def fit_constants(
 
     Constants start from many places; the best few are followed on a sample of the rows, the best one on all rows.
 
-    Parameters
-    ----------
-    columns : callable
-        Columns of the terms.
-    scales : mapping from str to Scale
-        Where the search for each constant starts.
-    data : Data
-        The responses.
-    start : ndarray, optional
-        Constants near the optimum, where they are known: nothing else is tried.
+    Where ``start`` is given, nothing else is tried.
     """
     rows = slice(None)
     constants = np.zeros(0)
@@ -94,14 +72,8 @@ def fit_constants(
 
 
 def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tuple[Estimate, Data]:
-    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves.
-
-    Returns
-    -------
-    estimate : Estimate
-        The law, given the weights.
-    data : Data
-        The responses with these weights, and the family with its degrees of freedom.
+    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves. Returns the
+    law, and the data with these weights and degrees of freedom.
     """
     family = data.family
     assert isinstance(family, Student)
@@ -327,11 +299,4 @@ def _check_identified(jacobian: np.ndarray, coefficients: int, names: Sequence[s
 
 def log_marginal_of_all(problem: Problem) -> float:
     """``log p(y|M) - log p(y|base)`` of the model with all terms of a problem."""
-    members = list(range(problem.n_terms))
-    if not problem.family.conjugate:
-        return generalised_marginal(problem, members)
-    share = float(residual_shares(problem, [members])[0])
-    if share < 0.0:
-        return float("-inf")
-    data = problem.data
-    return float(log_marginal(data.coef_prior, data.n, data.base, len(members), share))
+    return marginal_of_members(problem, range(problem.n_terms))

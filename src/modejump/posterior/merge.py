@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.posterior.fits import KeptModels, model_probabilities, single_model
+from modejump.posterior.fits import KeptModels, chosen_models, model_probabilities, single_model
 from modejump.posterior.posterior import KINDS, Posterior
 from modejump.posterior.prediction.laplace import LaplaceFits, picked_fits
 from modejump.problem.fingerprint import differing
@@ -28,13 +28,7 @@ NEGLIGIBLE = 1e-4
 
 
 def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
-    """One posterior from several of the same problem.
-
-    Parameters
-    ----------
-    posteriors : sequence of Posterior
-        The posteriors; an exact one among them is the answer.
-    """
+    """One posterior from several of the same problem; an exact one among them is the answer."""
     first = posteriors[0]
     if any(posterior.reweighting is not None for posterior in posteriors):
         raise InputError("reweighted models cannot be merged; merge the models that they were made from first.")
@@ -53,16 +47,11 @@ def merge_posteriors(posteriors: Sequence[Posterior]) -> Posterior:
     results = [posterior.result for posterior in posteriors]
     _refuse_twice(results)
     # A run in memory still has its rows; those read from files have none.
-    problem = max((p.problem for p in posteriors), key=_rows_held)
+    problem = max((p.problem for p in posteriors), key=lambda held: len(held.data.columns.x) + held.data.glm.rows)
     result = _merged_result(results, problem.n_terms)
     united = Posterior(problem, result, None, first.fingerprints)
     errors = {law: error for posterior in posteriors for law, error in (posterior.errors or {}).items()}
     return Posterior(problem, result, _merged_kept(united, posteriors), first.fingerprints, errors=errors)
-
-
-def _rows_held(problem: Problem) -> int:
-    """Rows that a problem has in memory, whatever for."""
-    return len(problem.data.columns.x) + problem.data.glm.rows
 
 
 def check_same_problem(ours: Posterior, theirs: Posterior) -> None:
@@ -153,13 +142,7 @@ def _alike(lengths: Sequence[int]) -> list[int]:
 
 
 def united_models(tables: Sequence[ModelTable]) -> ModelTable:
-    """The distinct models of several tables, best first, with visits and chains added.
-
-    Parameters
-    ----------
-    tables : sequence of ModelTable
-        Tables over the same terms.
-    """
+    """The distinct models of several tables, best first, with visits and chains added."""
     words = np.concatenate([table.words for table in tables])
     values = np.concatenate([table.log_posterior for table in tables])
     distinct, where = np.unique(words, axis=0, return_inverse=True)
@@ -318,15 +301,4 @@ def _joined(pools: Sequence[KeptModels]) -> KeptModels:
         resid if fits else resid[first],
         float("nan"),
         picked_fits(fits, first) if fits else None,
-    )
-
-
-def chosen_models(pool: KeptModels, rows: np.ndarray, weight: np.ndarray, mass: float) -> KeptModels:
-    """Some of the models of a list, with other weights."""
-    return KeptModels(
-        np.ascontiguousarray(pool.words[rows]),
-        weight,
-        pool.resid[rows] if pool.fits is None else pool.resid,
-        mass,
-        None if pool.fits is None else picked_fits([pool.fits], rows),
     )

@@ -10,8 +10,8 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.posterior.best_laws import stored_errors
-from modejump.posterior.fits import KeptModels
-from modejump.posterior.merge import AGREEMENT, chosen_models
+from modejump.posterior.fits import KeptModels, chosen_models
+from modejump.posterior.merge import AGREEMENT
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.storage import rowless_like
 from modejump.problem.problem import Problem
@@ -26,11 +26,6 @@ def over_united_laws(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """Each of several posteriors over the laws of all of them.
 
     A feature that one run knows as another spelling of a law is that law.
-
-    Parameters
-    ----------
-    posteriors : sequence of Posterior
-        Posteriors of searches of one problem.
     """
     parts = [_laws_of(posterior) for posterior in posteriors]
     law_of = _united_laws(parts)

@@ -11,17 +11,15 @@ import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import whole_number
 from modejump.features.expression import Expression
 from modejump.likelihoods.custom.own import StoredLikelihood
-from modejump.likelihoods.gaussian.marginal import log_marginal
 from modejump.posterior.fits import (
     KeptModels,
-    generalised_marginal,
     keep_models,
-    model_columns,
+    marginal_of_members,
     model_probabilities,
     renormalised_models,
-    residual_shares,
     single_model,
 )
 from modejump.priors.compiled import log_prior_of
@@ -109,11 +107,6 @@ class Posterior:
         """This posterior and others of the same problem as one: models united, visits added, chains side by side.
 
         Renormalised estimates are exact over the union of the models held; frequencies are pooled over all chains.
-
-        Parameters
-        ----------
-        *others : Posterior
-            Posteriors of the same data, terms or space, and priors, from other chains.
         """
         from modejump.posterior.merge import merge_posteriors
 
@@ -145,13 +138,6 @@ class Posterior:
         after a search among features that does not sample.
         """
         return self.renormalised if self.frequency is None else self.frequency
-
-    @property
-    def max_difference(self) -> float:
-        """Largest difference between frequency and renormalised estimate over the terms; 0 without chains."""
-        if self.frequency is None or self.problem.n_terms == 0:
-            return 0.0
-        return float(np.abs(self.frequency - self.renormalised).max())
 
     @property
     def exact(self) -> bool:
@@ -227,10 +213,8 @@ class Posterior:
             (``log p(M) + log p(y|M) - log p(y|base)``), ``probability`` (exact, or share of the sampling
             steps), ``renormalised`` over the models evaluated, and ``size``.
         """
-        if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
-            raise InputError(f"limit must be a whole number of at least 1 or None for all models; got {limit!r}.")
         table = self.result.models
-        rows = len(table) if limit is None else min(int(limit), len(table))
+        rows = len(table) if limit is None else min(whole_number(limit, "limit", least=1), len(table))
         features = [self._names_of(members_of(words)) for words in table.words[:rows]]
         log_posterior = table.log_posterior[:rows]
         return pd.DataFrame(
@@ -269,18 +253,7 @@ class Posterior:
     def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
         """The terms to report at a Bayesian false discovery rate.
 
-        It is the largest set whose expected share of false terms, given the data and the priors, is at most ``fdr``;
-        that share is the mean of ``1 - probability`` over the set.
-
-        Parameters
-        ----------
-        fdr : float
-            The rate.
-
-        Returns
-        -------
-        DataFrame
-            ``probability`` of each term reported, highest first, and ``fdr`` of the terms up to it.
+        See :func:`modejump.posterior.discoveries.discoveries`.
         """
         from modejump.posterior.discoveries import discoveries
 
@@ -289,23 +262,9 @@ class Posterior:
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, with the probability that at least one of them is in the model.
 
-        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held.
-        Correlations are those of the columns given the terms that are always in; between terms of several columns, the
-        largest one.
-
-        Parameters
-        ----------
-        level : float
-            Share of its group's probability that a set must have.
-        purity : float
-            Least absolute correlation between any two terms of a set.
-        min_probability : float
-            Sets of a lower probability are not reported.
-
-        Returns
-        -------
-        DataFrame
-            ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+        See :func:`modejump.posterior.credible_sets.credible_sets` for the options and for what is computed, here from
+        the models held. Correlations are those of the columns given the terms that are always in; between terms of
+        several columns, the largest one.
         """
         from modejump.posterior.credible_sets import posterior_sets
 
@@ -328,17 +287,7 @@ class Posterior:
     def marginal_of(self, names: Sequence[str]) -> float:
         """The same for terms of ``problem``."""
         members = self.problem.index_of(names)
-        stored = self._stored(members)
-        if not self.problem.family.conjugate:
-            if stored is None and members:
-                stored = generalised_marginal(self.problem, members)
-            return 0.0 if stored is None else stored
-        resid = float(residual_shares(self.problem, [members])[0]) if stored is None else stored
-        if resid < 0.0:
-            return float("-inf")
-        data = self.problem.data
-        k = len(model_columns(self.problem, members))
-        return float(log_marginal(data.coef_prior, data.n, data.base, k, resid))
+        return marginal_of_members(self.problem, members, self._stored(members))
 
     def _stored(self, members: list[int]) -> float | None:
         """Residual share or log marginal likelihood saved with the run.
@@ -405,14 +354,7 @@ class Posterior:
     def to_arviz(self, draws: int = 1000, random_state: int = 0) -> Any:
         """The posterior as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
 
-        See :func:`modejump.posterior.export.to_arviz` for its groups.
-
-        Parameters
-        ----------
-        draws : int
-            Draws of the coefficients.
-        random_state : int
-            Seed of these draws.
+        See :func:`modejump.posterior.export.to_arviz` for its groups. Coefficients are drawn from a seed.
         """
         from modejump.posterior.export import to_arviz
 

@@ -50,16 +50,7 @@ FINITE, POSITIVE = (-np.finfo(F).max, np.inf), (0.0, np.inf)
 def save_run(posterior: Posterior, directory: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write a posterior to a directory, which is made where it is missing.
 
-    Where it cannot be written, one that is there already stays.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        What to write.
-    directory : path
-        Where to write it; a posterior that is there already is replaced.
-    extra : mapping, optional
-        Anything more to keep, made of what JSON can hold.
+    Where it cannot be written, one that is there already stays. ``extra`` is kept with it, as JSON.
     """
     folder = Path(directory)
     if posterior.reweighting is not None:
@@ -378,20 +369,8 @@ def rowless_like(
     scale: np.ndarray,
     prior: ModelPrior,
 ) -> Problem:
-    """A problem of one column for each term, with the base and the response of another, that holds no rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The other.
-    names : tuple of str
-        Terms.
-    gram, corr : ndarray
-        Products of the standardised columns with each other and with the response; NaN where nobody knows them.
-    loading, scale : ndarray
-        Loadings of the columns on the base, and their lengths without it.
-    prior : ModelPrior
-        Prior of the models.
+    """A problem that holds no rows, of one column for each term, with the base and the response of another; products
+    that nobody knows are NaN.
     """
     old, p, base = problem.data, len(names), problem.data.base
     compiled = prior.compile(p, names=names, parents=None, always_in=())

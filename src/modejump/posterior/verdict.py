@@ -83,14 +83,14 @@ def verdict(posterior: Posterior) -> Verdict:
     found, search = _search(result)
     stopped = _unfinished(result.finished)
     if result.algorithm == "gmjmcmc":
-        start = f"Renormalised over {_count(result.n_models)} model{'s' if result.n_models > 1 else ''} found."
+        start = f"Renormalised over {count(result.n_models)} model{'s' if result.n_models > 1 else ''} found."
         level = "good" if search == WELL_SEARCHED and result.finished else "doubtful"
         return Verdict(" ".join(text for text in (start, found, stopped[0]) if text), level, search)
     d = posterior.diagnostics
     if d is None:
         text = (
             f"No sampling step was recorded, so the probabilities are renormalised over the "
-            f"{_count(result.n_models)} models evaluated in warm-up and carry no error estimate; run longer."
+            f"{count(result.n_models)} models evaluated in warm-up and carry no error estimate; run longer."
         )
         return Verdict(text, "bad", UNCERTAIN)
     names = posterior.problem.names
@@ -109,7 +109,7 @@ def verdict(posterior: Posterior) -> Verdict:
 def _enumerated(posterior: Posterior) -> Verdict:
     """Where all models were evaluated."""
     result = posterior.result
-    all_models = f"All {_count(result.n_models)} models were"
+    all_models = f"All {count(result.n_models)} models were"
     start = "The only possible model was" if result.n_models == 1 else all_models
     lost = _lost_digits(result.models.log_posterior)
     if lost:
@@ -171,7 +171,7 @@ def _ended(counts: SearchCounts, good: bool, any_feature: bool) -> str:
     """How independent searches among features ended."""
     if counts.searches == 1:
         return "There was one search, so nothing tells whether it found the best model; run more chains."
-    who = f"{_count(counts.reached) if counts.reached else 'None'} of {_count(counts.searches)} independent searches"
+    who = f"{count(counts.reached) if counts.reached else 'None'} of {count(counts.searches)} independent searches"
     if counts.reached and not any_feature:
         return f"{who} found nothing worth a feature: noise looks like that, and so does a law that is hard to find."
     later = "" if counts.reached else ", which was found later"
@@ -213,14 +213,14 @@ def _agreement(posterior: Posterior, d: Diagnostics) -> tuple[str, str]:
     result = posterior.result
     assert result.batch_means is not None
     chains = result.batch_means.shape[0]
-    start = f"Over {_count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''},"
+    start = f"Over {count(result.steps)} steps of {chains} chain{'s' if chains > 1 else ''},"
     if len(d.frequency) == 0:
         return f"{start} frequencies have nothing to count: no term can enter or leave.", "good"
-    other, what = posterior.renormalised, f"estimates renormalised over {_count(result.n_models)} models"
+    other, what = posterior.renormalised, f"estimates renormalised over {count(result.n_models)} models"
     if result.rao_blackwell is not None and result.laws is not None:
         language: Any = result.laws.language
         other = result.rao_blackwell[[language.place(f) for f in result.laws.features]]
-        what = f"conditional probabilities of all {_count(len(result.rao_blackwell))} columns given models drawn"
+        what = f"conditional probabilities of all {count(len(result.rao_blackwell))} columns given models drawn"
     gap, error = np.abs(d.frequency - other), np.nan_to_num(d.mcse, nan=np.inf)
     apart = (gap > DISAGREE) & (gap > _ERRORS * error)
     unclear = _ERRORS * error > DISAGREE
@@ -258,10 +258,7 @@ def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
     if not varied.any():
         return "", "good"
     if not in_play.any():
-        return (
-            f"The Monte Carlo error is at most {d.mcse.max():.2g} ({names[int(np.argmax(d.mcse))]}).",
-            "good",
-        )
+        return (f"The Monte Carlo error is at most {d.mcse.max():.2g} ({names[int(np.argmax(d.mcse))]}).", "good")
     r_hat = np.where(in_play, np.nan_to_num(d.r_hat, nan=1.0), 0.0)
     ess = np.where(in_play, np.nan_to_num(d.ess, nan=np.inf), np.inf)
     mcse = np.where(in_play, np.nan_to_num(d.mcse, nan=np.inf), 0.0)
@@ -270,7 +267,7 @@ def _chains(d: Diagnostics, names: Sequence[str]) -> tuple[str, str]:
         return "There are too few batches to judge the chains by; run longer.", "bad"
     text = (
         f"R-hat is at most {r_hat[r]:.3f} ({names[r]}), the effective sample size at least "
-        f"{_count(int(ess[e]))} ({names[e]}), and the Monte Carlo error at most {mcse[m]:.2g} ({names[m]})"
+        f"{count(int(ess[e]))} ({names[e]}), and the Monte Carlo error at most {mcse[m]:.2g} ({names[m]})"
     )
     hints = []
     if r_hat[r] > UNSURE:
@@ -292,10 +289,7 @@ def _library(features: int, algorithm: str) -> tuple[str, str]:
     """Features that a sample of the rows chose once and for all."""
     if algorithm != "mjmcmc" or not features:
         return "", "good"
-    return (
-        f"A search on a sample of the rows chose the {_count(features)} features of these models.",
-        "good",
-    )
+    return (f"A search on a sample of the rows chose the {count(features)} features of these models.", "good")
 
 
 def _percent(share: float) -> str:
@@ -320,6 +314,6 @@ def _list(names: Sequence[str], which: np.ndarray, most: int = 4) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _count(number: int) -> str:
+def count(number: int) -> str:
     """A whole number with its thousands apart."""
     return f"{number:,}".replace(",", " ")

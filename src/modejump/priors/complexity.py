@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.core.registry import to_dict
-from modejump.priors.base import whole_number
+from modejump.core.numbers import whole_number
 from modejump.priors.features import FeaturePrior
 
 _POWER = re.compile(r"^(?:1/n(?:(?:\^|\*\*)(?P<inverse>\d+(?:\.\d+)?))?|n(?:\^|\*\*)-(?P<power>\d+(?:\.\d+)?))$")
@@ -80,7 +79,3 @@ class ComplexityPrior(FeaturePrior):
         if isinstance(self.a, bool) or not isinstance(self.a, (int, float)) or not 0.0 < self.a < 1.0:
             raise InputError(f"a of the complexity prior is {self.a!r}; it lies strictly between 0 and 1.")
         return math.log(self.a)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for storage."""
-        return to_dict(self)

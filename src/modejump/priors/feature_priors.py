@@ -14,12 +14,6 @@ FEATURE_PRIORS: Registry[type[FeaturePrior]] = Registry("prior of features", (Co
 
 
 def feature_prior_from_dict(stored: Mapping[str, Any]) -> FeaturePrior:
-    """Return the prior that `FeaturePrior.to_dict` described.
-
-    Examples
-    --------
-    >>> feature_prior_from_dict(LogicPrior(50).to_dict())
-    LogicPrior(covariates=50)
-    """
+    """Return the prior that `FeaturePrior.to_dict` described."""
     made: FeaturePrior = FEATURE_PRIORS.from_dict(stored)
     return made

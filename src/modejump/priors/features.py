@@ -8,37 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from modejump.core.registry import to_dict
+
 
 class FeaturePrior:
-    """Base of all feature priors: p(M) is proportional to the product of the weights of its features.
+    """Base of all feature priors: p(M) is proportional to the product of the weights of its features."""
 
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    counts_spellings : bool
-        Whether a feature's weight is multiplied by the number of its spellings.
-    """
-
-    name: ClassVar[str]
-    counts_spellings: bool
+    name: ClassVar[str]  # what users call it
+    counts_spellings: bool  # whether a feature's weight is multiplied by the number of its spellings
 
     def log_weights(self, n: float, most_complexity: int, covariates: int) -> np.ndarray:
-        """Log weight of a feature by its complexity, from 0 to the largest.
-
-        Parameters
-        ----------
-        n : float
-            Number of observations.
-        most_complexity : int
-            Largest complexity.
-        covariates : int
-            Number of covariates.
-        """
+        """Log weight of a feature by its complexity, from 0 to the largest."""
         raise NotImplementedError
 
     def log_weights_of(self, features: Sequence[Any], n: float, covariates: int) -> np.ndarray:
-        """Log weight of each of some features; other parameters as for `log_weights`."""
+        """Log weight of each of some features."""
         by_complexity = self.log_weights(n, max((f.complexity for f in features), default=0), covariates)
         spellings = [f.log_spellings if self.counts_spellings else 0.0 for f in features]
         constants = self.log_weight_of_constant(n) * np.array([f.constants for f in features])
@@ -49,17 +33,9 @@ class FeaturePrior:
         return -0.5 * math.log(n)
 
     def log_sizes(self, most: int, covariates: int) -> np.ndarray:
-        """Log weight of a model by its number of features, from 0 to the largest, besides that of its features.
-
-        Parameters
-        ----------
-        most : int
-            Largest number of features.
-        covariates : int
-            Number of covariates.
-        """
+        """Log weight of a model by its number of features, from 0 to the largest, besides that of its features."""
         return np.zeros(most + 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for storage."""
-        raise NotImplementedError
+        return to_dict(self)

@@ -68,17 +68,7 @@ def parents_from_names(names: Sequence[str], always_in: Iterable[str] = ()) -> l
     "a:c" and "b:c", and "x^2", "x**2" or "I(x**2)" has the parent "x"; always only those that exist, in any
     order of factors.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The terms that models choose from.
-    always_in : iterable of str
-        Terms of the base model; a parent among them is given as -1.
-
-    Returns
-    -------
-    list of tuples of int
-        Indices into `names`, increasing; empty for main effects.
+    They are given as increasing indices into ``names``, -1 for a parent among those always in.
 
     Examples
     --------

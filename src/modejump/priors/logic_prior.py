@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.core.registry import to_dict
 from modejump.priors.features import FeaturePrior
 
 
@@ -46,7 +45,3 @@ class LogicPrior(FeaturePrior):
             choices = math.lgamma(m + 1.0) - math.lgamma(s + 1.0) - math.lgamma(m - s + 1.0)
             made[s] = -choices - (2 * s - 2) * math.log(2.0)
         return made
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for storage."""
-        return to_dict(self)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logit
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import real_number, whole_number
 from modejump.core.registry import Registry, to_dict
-from modejump.priors.base import real_number, whole_number
 from modejump.priors.compiled import ModelPriorArrays, weights_only
 from modejump.priors.counting import log_normaliser
 from modejump.priors.heredity import HEREDITY_CODES, compressed, effective_parents, parents_from_names
@@ -19,18 +19,12 @@ Array = NDArray[np.float64]
 
 
 class ModelPrior:
-    """Base of all model priors; each is a frozen record with these two limits among its parameters.
-
-    Attributes
-    ----------
-    max_size : int or None
-        Largest number of terms in a model.
-    heredity : {"strong", "weak"} or None
-        Whether an interaction or a power needs all its parents in the model (strong) or at least one (weak).
-    """
+    """Base of all model priors; each is a frozen record with these two limits among its parameters."""
 
     name: ClassVar[str]
-    max_size: int | None
+    max_size: int | None  # largest number of terms in a model
+    # {"strong", "weak"} or None: whether an interaction or a power needs all its parents in the model (strong) or at
+    # least one (weak).
     heredity: str | None
 
     def __post_init__(self) -> None:
@@ -56,29 +50,14 @@ class ModelPrior:
         It sums to one over the admissible models. With heredity the sum is out of reach when very many terms are
         parents of others, and then it is known up to a constant.
 
-        Parameters
-        ----------
-        K : int
-            Number of terms to choose from.
-        names : sequence of str, optional
-            Their names; needed for prior probabilities given by name, and for heredity without `parents`.
-        parents : sequence of K sequences of int, optional
-            For heredity: the parents of each term as indices, -1 for a parent that is always in; by default
-            deduced from the names by `parents_from_names`.
-        always_in : collection of str
-            Names of the terms of the base model, which satisfy heredity; used when parents are deduced.
+        Names are needed for prior probabilities given by name. The parents of each term are indices, -1 for one that
+        is always in; by default `parents_from_names` deduces them.
         """
-        K = whole_number(K, "The number of terms")
-        if names is not None and len(names) != K:
-            raise InputError(f"names must have one entry for each of the {K} terms, got {len(names)}.")
         log_size, log_weight = self._log_parts(K, names)
         heredity = HEREDITY_CODES[self.heredity]
         effective: list[tuple[int, ...]] = [()] * K
         if heredity:
-            if parents is None:
-                if names is None:
-                    raise InputError("heredity needs the names or the parents of the terms: give either.")
-                parents = parents_from_names(names, always_in)
+            parents = parents_from_names(names or (), always_in) if parents is None else parents
             effective = effective_parents(parents, K, heredity)
         largest = K if self.max_size is None else min(self.max_size, K)
         log_size[largest + 1 :] = -np.inf
@@ -173,9 +152,7 @@ class BernoulliPrior(ModelPrior):
             if len(self.q) != n_terms:
                 raise InputError(f"q of the bernoulli prior has {len(self.q)} entries for {n_terms} terms.")
             return np.array(self.q)
-        assert isinstance(self.q, dict)
-        if names is None:
-            raise InputError("q of the bernoulli prior is given by name, but the terms have no names.")
+        assert isinstance(self.q, dict) and names is not None
         missing = [name for name in names if name not in self.q]
         if missing:
             raise InputError(f"q of the bernoulli prior lacks the term {missing[0]!r}: give every term a value.")
@@ -241,20 +218,11 @@ class WeightedPrior(ModelPrior):
     """Each term has its own log weight and models have a largest size; known up to a constant.
 
     Features found by a search have this prior among each other: the whole space they come from is out of reach.
-
-    Parameters
-    ----------
-    log_weights : sequence of K floats
-        Log prior weight of each term.
-    max_size : int, optional
-        Largest number of terms in a model.
-    log_sizes : sequence of float
-        Log weight of a model by its number of terms, from 0 to the largest; all alike without it.
     """
 
-    log_weights: tuple[float, ...] = ()
+    log_weights: tuple[float, ...] = ()  # of each term
     max_size: int | None = None
-    log_sizes: tuple[float, ...] = ()
+    log_sizes: tuple[float, ...] = ()  # of a model by its number of terms, from 0 to the largest; all alike without
 
     name: ClassVar[str] = "weighted"
     heredity: ClassVar[str | None] = None  # type: ignore[misc]
@@ -291,22 +259,10 @@ MODEL_PRIORS: Registry[type[ModelPrior]] = Registry(
 
 
 def resolve_model_prior(spec: str | ModelPrior) -> ModelPrior:
-    """Return the model prior that a name or an object stands for.
-
-    Examples
-    --------
-    >>> resolve_model_prior("beta-binomial")
-    BetaBinomialPrior(a=1.0, b=1.0, max_size=None, heredity=None)
-    """
+    """Return the model prior that a name or an object stands for."""
     return MODEL_PRIORS.resolve(spec, ModelPrior)
 
 
 def model_prior_from_dict(stored: Mapping[str, Any]) -> ModelPrior:
-    """Return the prior that `ModelPrior.to_dict` described.
-
-    Examples
-    --------
-    >>> model_prior_from_dict(BernoulliPrior(0.2, max_size=3).to_dict())
-    BernoulliPrior(q=0.2, max_size=3, heredity=None)
-    """
+    """Return the prior that `ModelPrior.to_dict` described."""
     return MODEL_PRIORS.from_dict(stored)

@@ -22,13 +22,7 @@ def _log_sizes(prior: ModelPrior, most: int, covariates: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SizePrior(FeaturePrior):
-    """A prior of models of given terms that depends on their number alone, for features that are plain covariates.
-
-    Parameters
-    ----------
-    prior : ModelPrior
-        Uniform, Bernoulli with one probability for all, or beta-binomial; with a largest size.
-    """
+    """A prior of models of given terms that depends on their number alone, for features that are plain covariates."""
 
     prior: ModelPrior
 

@@ -11,17 +11,8 @@ from modejump.data.response import checked_offset, checked_weights
 def checked_rows(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, offset: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Columns, response, weights and offset of the rows that count: those of positive weight.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n, columns)
-        Columns.
-    y : ndarray of shape (n,)
-        Response. A constant one says something only where an offset varies: one event for each row, say, and how long
-        it took.
-    weights, offset : ndarray of shape (n,), optional
-        Case weights, ones by default, and offset, zeros by default.
+    """Columns, response, weights (ones by default) and offset (zeros) of the rows of positive weight. A constant
+    response says something only where an offset varies: one event for each row, say, and how long it took.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.ndim != 2 or y.ndim != 1:

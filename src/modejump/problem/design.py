@@ -76,12 +76,7 @@ def base_matrix(x: np.ndarray, fixed: list[int], intercept: bool) -> np.ndarray:
 
 
 def project_base(
-    x: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    base: np.ndarray,
-    order: np.ndarray | None = None,
-    linear: bool = True,
+    x: np.ndarray, y: np.ndarray, w: np.ndarray, base: np.ndarray, order: np.ndarray | None = None, linear: bool = True
 ) -> tuple[Columns, float, np.ndarray]:
     """Loadings of each column on the base and the length of what is left; the response likewise.
 

@@ -30,60 +30,29 @@ from modejump.problem.problem import Problem, ProblemData, problem_data
 
 @dataclass(frozen=True, eq=False)
 class FeatureProblem:
-    """A problem over a space of features.
+    """A problem over a space of features."""
 
-    Attributes
-    ----------
-    language : Language
-        Which features there are.
-    x : ndarray of shape (columns, n)
-        Covariates, one row each.
-    y : ndarray of shape (n,)
-        Response as given.
-    response : ndarray of shape (1, n)
-        Weighted response without the base, of unit length.
-    basis : ndarray of shape (b, n)
-        Orthonormal basis of the weighted base.
-    root_weight : ndarray of shape (n,)
-        Square roots of the case weights.
-    n, base_rss : float
-        Observations, and RSS of the base model.
-    coef_prior, model_prior : CoefPrior, FeaturePrior
-        The priors.
-    family : Family
-        Family of the response.
-    base_model : Conjugate, Glm or CustomRows
-        What the likelihood needs of the rows, without the columns of features.
-    intercept : bool
-        Whether every model has an intercept.
-    always_in : mapping of str to ndarray of shape (n, k)
-        Columns of the terms that are in every model beside it, with a flat prior as it has.
-    noise_floor : float
-        What the measurement cannot resolve, in units of a Gaussian response.
-    noise_weight : ndarray of shape (n,), optional
-        Precision of each row's error relative to the others, which is a factor of the weights; None where all are
-        alike.
-    refined : mapping of a feature to ndarray
-        Constants of some features that were refined together with others, and frozen; those of other features are
-        fitted to the response by each feature itself.
-    """
-
-    language: Language
-    x: np.ndarray
-    y: np.ndarray
-    response: np.ndarray
-    basis: np.ndarray
-    root_weight: np.ndarray
-    n: float
-    base_rss: float
+    language: Language  # which features there are
+    x: np.ndarray  # (columns, n): covariates, one row each
+    y: np.ndarray  # (n,): response as given
+    response: np.ndarray  # (1, n): weighted response without the base, of unit length
+    basis: np.ndarray  # (b, n): orthonormal basis of the weighted base
+    root_weight: np.ndarray  # (n,): square roots of the case weights
+    n: float  # observations
+    base_rss: float  # RSS of the base model
     coef_prior: CoefPrior
     model_prior: FeaturePrior
     family: Family
-    base_model: LikelihoodRows = Conjugate()
-    intercept: bool = True
+    base_model: LikelihoodRows = Conjugate()  # what the likelihood needs of the rows, without the columns of features
+    intercept: bool = True  # whether every model has an intercept
+    # (n, k): columns of the terms that are in every model beside it, with a flat prior as it has.
     always_in: Mapping[str, np.ndarray] = field(default_factory=dict)
-    noise_floor: float = 0.0
+    noise_floor: float = 0.0  # what the measurement cannot resolve, in units of a Gaussian response
+    # (n,): precision of each row's error relative to the others, which is a factor of the weights; None where all are
+    # alike.
     noise_weight: np.ndarray | None = None
+    # Constants of some features that were refined together with others, and frozen; those of other features are
+    # fitted to the response by each feature itself.
     refined: Mapping[Expression, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -122,17 +91,8 @@ class FeatureProblem:
         return self.base_model.offset if isinstance(self.base_model, Glm) and self.base_model.offset.any() else None
 
     def with_noise(self, family: Family, weight: np.ndarray | None, rows: np.ndarray | None = None) -> FeatureProblem:
-        """The problem with errors of another family and precision, of some rows where they are given.
-
-        Parameters
-        ----------
-        family : Family
-            Family of the response.
-        weight : ndarray of shape (n,), optional
-            Precision of each row's error, which multiplies its case weight; None where all are alike. It is scaled so
-            that the number of observations stays.
-        rows : ndarray of int, optional
-            The rows; all by default.
+        """The problem with errors of another family and precision, scaled so that the number of observations stays; of
+        some rows where they are given.
         """
         some = slice(None) if rows is None else rows
         case = self.case_weight
@@ -147,13 +107,7 @@ class FeatureProblem:
         return replace(made, noise_weight=None if weight is None else weight[some])
 
     def of_rows(self, rows: np.ndarray) -> FeatureProblem:
-        """The same problem with some of the rows alone.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Their numbers.
-        """
+        """The same problem with some of the rows alone."""
         weights, offset = self.weights, self.offset
         made = problem_over(
             self.x.T[rows], self.y[rows], self.language, coef_prior=self.coef_prior, model_prior=self.model_prior,
@@ -232,13 +186,7 @@ class FeatureProblem:
 
 
 def feature_problem(
-    x: np.ndarray,
-    y: np.ndarray,
-    names: Sequence[str],
-    *,
-    transforms: Sequence[Transform],
-    space: Space,
-    **more: Any,
+    x: np.ndarray, y: np.ndarray, names: Sequence[str], *, transforms: Sequence[Transform], space: Space, **more: Any
 ) -> FeatureProblem:
     """Check the data and make a problem over a space of nonlinear features.
 
@@ -317,40 +265,55 @@ def problem_over(
     taken = [name for name in fixed if name in names]
     if taken:
         raise InputError(f"always_in names {taken[0]!r}, of which features are made; leave it out of one of them.")
-    base = np.hstack([np.ones((len(y), int(intercept))), *fixed.values()])
-    check_observations(float(w.sum()), base.shape[1])
-    root = np.sqrt(w)
-    columns, base_rss, _ = project_base(np.ascontiguousarray(x), y, w, base, linear=family.conjugate)
+    # The covariates are terms only by name, for sentences about models that fail.
+    fields, columns = base_fields(
+        np.ascontiguousarray(x), y, w, known, fixed, intercept=intercept, family=family, coef_prior=coef_prior,
+        names=names, fits_constants=language.fits_constants,
+    )  # fmt: skip
     if not (columns.scale > 0).any():
         raise InputError("every covariate is constant, so there is no feature to build; check the columns.")
-    basis = np.linalg.qr(base * root[:, None])[0].T
-    prior = resolve_coef_prior(coef_prior)  # type: ignore[arg-type]
-    family.check_prior(prior)
-    n = float(w.sum())
-    # The covariates are terms only by name, for sentences about models that fail.
-    table = Table(
-        names, tuple(fixed), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), known,
-        fits_constants=language.fits_constants,
-    )  # fmt: skip
-    family, base_model = family.bind(table, prior.compile(n, base_rss), n)
     return FeatureProblem(
         language=language,
         # Arrays that may not be written to would be another type to compiled code.
         x=np.require(x.T, requirements=("C", "W")),
-        y=np.require(y, requirements=("C", "W")),
-        response=columns.response[None].copy(),
-        basis=np.ascontiguousarray(basis),
-        root_weight=root,
-        n=n,
-        base_rss=base_rss,
-        coef_prior=prior,
         model_prior=model_prior or ComplexityPrior(),
-        family=family,
-        base_model=base_model,
-        intercept=intercept,
-        always_in=fixed,
         noise_floor=noise_floor,
+        **fields,
     )
+
+
+def base_fields(
+    x: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    offset: np.ndarray,
+    fixed: dict[str, np.ndarray],
+    *,
+    intercept: bool,
+    family: Family,
+    coef_prior: Any,
+    names: tuple[str, ...] = (),
+    fits_constants: bool | None = None,
+) -> tuple[dict[str, Any], Columns]:
+    """Fields of a `FeatureProblem` that follow from the base model, and what it leaves of the columns of x."""
+    base = np.hstack([np.ones((len(y), int(intercept))), *fixed.values()])
+    n, root, p = float(w.sum()), np.sqrt(w), x.shape[1]
+    check_observations(n, base.shape[1])
+    columns, base_rss, _ = project_base(x, y, w, base, linear=family.conjugate)
+    prior = resolve_coef_prior(coef_prior)
+    family.check_prior(prior)
+    table = Table(
+        names, tuple(fixed), np.arange(p + 1), y, w, base, x, np.eye(p), p, UniformPrior().compile(p), offset,
+        fits_constants=fits_constants,
+    )  # fmt: skip
+    bound, base_model = family.bind(table, prior.compile(n, base_rss), n)
+    fields = {
+        "y": np.require(y, requirements=("C", "W")), "response": columns.response[None].copy(),
+        "basis": np.ascontiguousarray(np.linalg.qr(base * root[:, None])[0].T), "root_weight": root, "n": n,
+        "base_rss": base_rss, "coef_prior": prior, "family": bound, "base_model": base_model, "intercept": intercept,
+        "always_in": fixed,
+    }  # fmt: skip
+    return fields, columns
 
 
 def checked_fixed(always_in: Mapping[str, np.ndarray], rows: int, weights: np.ndarray | None) -> dict[str, np.ndarray]:

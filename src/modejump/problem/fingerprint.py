@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError
-from modejump.data.digest import Digest
+from modejump.data.moments import Digest
 from modejump.features.language import stored_language
 from modejump.likelihoods.glm.newton import Glm
 from modejump.problem.feature_problem import FeatureProblem
@@ -37,25 +37,8 @@ PARTS = {
 }
 
 
-def fingerprint(problem: Problem | FeatureProblem) -> str:
-    """A digest of a problem: of its data, terms or space, likelihood, and priors.
-
-    Parameters
-    ----------
-    problem : Problem or FeatureProblem
-        The problem.
-    """
-    return _sha256(fingerprints(problem))
-
-
 def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
-    """A digest of each part of a problem, by its name.
-
-    Parameters
-    ----------
-    problem : Problem or FeatureProblem
-        The problem; none with a likelihood of the user's own.
-    """
+    """A digest of each part of a problem, by its name; none for a likelihood of the user's own."""
     if problem.family.custom:
         raise InputError("nobody can tell two functions apart, so a likelihood of your own has no fingerprint.")
     parts: dict[str, Any] = {
@@ -84,26 +67,14 @@ def fingerprints(problem: Problem | FeatureProblem) -> dict[str, str]:
 
 
 def sealed(problem: Problem) -> Problem:
-    """The problem with the digest of its rows written down, where they lie in a table that was not copied.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    """
+    """The problem with the digest of its rows written down, where they lie in a table that was not copied."""
     if problem.digest is not None or not problem.data.glm.layout:
         return problem
     return dataclasses.replace(problem, digest=_problem_digest(problem))
 
 
 def is_unchanged(problem: Problem) -> bool:
-    """Whether the table of a sealed problem still holds its rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem; others have their own copy of the rows, which nobody changes.
-    """
+    """Whether the table of a sealed problem still holds its rows; others have their own copy of them."""
     return problem.digest is None or not problem.data.glm.layout or _problem_digest(problem) == problem.digest
 
 

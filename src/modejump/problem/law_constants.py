@@ -14,13 +14,7 @@ import numpy as np
 
 from modejump.core.compilation import entry, implements, kernel
 from modejump.features.laws.fitting.constants import Fitting, advance
-from modejump.features.laws.fitting.least_squares import (
-    ATTEMPTS,
-    FIRST_DAMPING,
-    PRECISION,
-    fill_columns,
-    solve_damped,
-)
+from modejump.features.laws.fitting.least_squares import ATTEMPTS, FIRST_DAMPING, PRECISION, fill_columns, solve_damped
 from modejump.likelihoods.glm.newton import BLOCK, Glm, GlmWork, add_information, dot, new_glm_work
 from modejump.likelihoods.glm.rows import score_rows
 from modejump.problem.feature_problem import FeatureProblem

@@ -91,26 +91,8 @@ def problem_data(
 ) -> ProblemData:
     """The compiled kernels' view of a problem.
 
-    Parameters
-    ----------
-    gram, corr : ndarray of shape (p, p) and (p,)
-        Products of the standardised candidates with each other and with the standardised response.
-    first : ndarray of shape (K + 1,)
-        First column of each term.
-    coef_prior, model_prior : CoefPrior, ModelPriorArrays
-        The priors.
-    columns : Columns
-        The columns behind the products.
-    glm : Conjugate, Glm or CustomRows
-        What the likelihood needs of the rows.
-    n, base, base_rss : float, int, float
-        Observations, columns of the base model, and its residual sum of squares.
-    noise_floor : float
-        What the measurement cannot resolve, in units of the response.
-    most : int, optional
-        Columns of a model at most; all by default.
-    zobrist : ndarray of shape (K,), optional
-        Keys of the terms; fixed ones by default.
+    ``gram`` and ``corr`` are products of the standardised candidates with each other and with the standardised
+    response, and ``first`` has the first column of each term.
     """
     max_cols = min(max(int(np.ceil(n)) - base - 1, 0), len(corr) if most is None else most)
     # The table belongs to conjugate families: other marginal likelihoods do not depend on the residual share.
@@ -258,29 +240,8 @@ class Problem:
         model_prior: Any,
         digest: str | None = None,
     ) -> Problem:
-        """A Gaussian problem with an intercept from the products of its columns, whose rows are elsewhere.
-
-        Parameters
-        ----------
-        layout : Layout
-            Candidates and terms always in.
-        columns : Columns
-            Loadings and lengths of the candidates; in place of the rows the factor of the base, and where fits may be
-            near-perfect the factor of all columns.
-        gram, corr : ndarray
-            Products of the standardised candidates with each other and with the standardised response.
-        n : float
-            Observations.
-        rows : int
-            Rows.
-        base_rss : float
-            Residual sum of squares of the base model.
-        base_coef : ndarray
-            Its coefficients.
-        coef_prior, model_prior : str or prior object
-            The priors.
-        digest : str, optional
-            Digest of the rows.
+        """A Gaussian problem with an intercept from the products of its columns, whose rows are elsewhere: in their
+        place stands the factor of the base, and where fits may be near-perfect the factor of all columns.
         """
         family, base = resolve_family("gaussian"), len(columns.loading)
         check_observations(n, base)

@@ -50,19 +50,7 @@ def problem_from_rows(
     coef_prior: Any = "g",
     model_prior: Any = "uniform",
 ) -> Problem:
-    """The problem of selection among the covariates.
-
-    Parameters
-    ----------
-    rows : Rows
-        Where the rows come from.
-    terms : mapping of name to column indices
-        The units of selection.
-    always_in : sequence of str
-        Names of terms that are in every model.
-    coef_prior, model_prior : str or prior object
-        The priors.
-    """
+    """The problem of selection among the covariates."""
     layout = Layout.of(terms, always_in)
     order = np.concatenate([layout.order, np.array([*layout.fixed, len(rows.covariates)], np.int64)])
     found = rows.reduce(partial(overview_of, order=order))
@@ -103,25 +91,7 @@ def problem_of_products(
     digest: str,
     covariates: Sequence[str] | None = None,
 ) -> Problem:
-    """The problem of selection among columns made from the rows.
-
-    Parameters
-    ----------
-    rows : Rows
-        Where the rows come from.
-    columns : callable
-        From the values of a block to the columns: candidates, those always in, and the response.
-    moments : Moments
-        Their moments.
-    layout : Layout
-        Terms of the candidates, and names of those always in.
-    coef_prior, model_prior : str or prior object
-        The priors.
-    digest : str
-        Digest of the rows.
-    covariates : sequence of str, optional
-        Covariates that the columns are made from, where they are not all.
-    """
+    """The problem of selection among columns made from the rows: candidates, those always in, and the response."""
     base = _base(moments, len(layout.fixed))
     candidates = len(layout.order)
     outside = np.append(np.arange(candidates), len(moments.mean) - 1)

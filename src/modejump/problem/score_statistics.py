@@ -30,23 +30,7 @@ def marginal_statistics(
     column rises with it whatever the coefficient prior. Residuals are those of the base model's fit; their variance is
     taken to be the same in all rows, up to the weights, which does for an order of the columns.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (m, n), or BitColumns
-        The columns.
-    y : ndarray of shape (n,)
-        Response.
-    family : Family
-        Its family.
-    fixed : ndarray of shape (n, k), optional
-        Columns always in.
-    weights, offset : ndarray of shape (n,), optional
-        Case weights, and the known part of the linear predictor.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Zero for columns that the base explains.
+    It is zero for columns that the base explains. An array has one column in each line.
     """
     w, residual, base, spread = _null(y, family, fixed, weights, offset)
     basis = np.linalg.qr(base * np.sqrt(w)[:, None])[0] * np.sqrt(w)[:, None]
@@ -73,21 +57,6 @@ def subgroup_statistics(
     """The largest score statistic of each column among the rows where a leading column is 1, and where it is 0.
 
     A leaf of an interaction may have hardly any effect of its own, but one in such a subgroup.
-
-    Parameters
-    ----------
-    columns : BitColumns
-        The columns.
-    leaders : ndarray of int
-        Numbers of the leading columns.
-    y, family, fixed, weights, offset
-        As for :func:`marginal_statistics`.
-    report : callable, optional
-        Called with the leading columns done, their number, and a note.
-
-    Returns
-    -------
-    ndarray of shape (m,)
     """
     w, residual, _, spread = _null(y, family, fixed, weights, offset)
     every = columns.sums(residual), columns.sums(w)

@@ -18,14 +18,11 @@ from modejump.data.names import Names, names_of
 from modejump.data.rows import as_if_writable, one_blas_thread
 from modejump.features.covariates.language import Covariates, Limits
 from modejump.likelihoods import Family, resolve_family
-from modejump.likelihoods.columns import Conjugate
-from modejump.likelihoods.family import Table
-from modejump.priors.coefficients import resolve_coef_prior
-from modejump.priors.models import UniformPrior, resolve_model_prior
+from modejump.priors.models import resolve_model_prior
 from modejump.priors.sizes import SizePrior
-from modejump.problem.checks import check_observations, checked_rows
-from modejump.problem.design import BASE_TOLERANCE, project_base
-from modejump.problem.feature_problem import FeatureProblem, checked_fixed
+from modejump.problem.checks import checked_rows
+from modejump.problem.design import BASE_TOLERANCE
+from modejump.problem.feature_problem import FeatureProblem, base_fields, checked_fixed
 
 # Columns in a model at most, where the model prior sets no limit. Far more than a posterior over so many columns has
 # use for; a run that comes near it says so.
@@ -53,14 +50,10 @@ class ColumnsByName(Mapping[str, np.ndarray]):
 
 @dataclass(frozen=True, eq=False)
 class WideProblem(FeatureProblem):
-    """A problem over the columns of a table; ``x`` has one line for each, in the numbers that it came in.
+    """A problem over the columns of a table; ``x`` has one line for each, in the numbers that it came in."""
 
-    Attributes
-    ----------
-    lengths : ndarray of shape (columns,)
-        Lengths of the weighted columns without the base; zero where nothing is left, so that no model has the column.
-    """
-
+    # (columns,): lengths of the weighted columns without the base; zero where nothing is left, so that no model has
+    # the column.
     lengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
@@ -104,31 +97,8 @@ def wide_problem(
 ) -> WideProblem:
     """Check the data and make a problem over the columns of a table.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n, columns)
-        The columns, of float64, float32 or int8. Where they lie one after the other (Fortran's order, or the transpose
-        of a mapped file with one line for each), no copy is made; otherwise one, of the same numbers.
-    y : ndarray of shape (n,)
-        Response.
-    names : sequence of str, optional
-        Names of the columns; default x0, x1, ...
-    coef_prior, model_prior : str or prior object
-        Prior of the coefficients given the model, and prior of the models, which depends on their size alone.
-    weights : ndarray of shape (n,), optional
-        Case weights.
-    intercept : bool
-        Whether every model has an intercept.
-    family : str or Family
-        Family of the response, one of the package's own.
-    link : str, optional
-        Link function; default the family's first.
-    offset : ndarray of shape (n,), optional
-        Known part of the linear predictor; not for Gaussian responses.
-    always_in : mapping of str to ndarray of shape (n,) or (n, k), optional
-        Columns that are in every model beside the intercept, by the name of their term.
-    pool : ThreadPool, optional
-        Threads that share the work.
+    Columns are of float64, float32 or int8. Where they lie one after the other (Fortran's order, or the transpose of a
+    mapped file with one line for each), no copy is made; otherwise one, of the same numbers.
     """
     family = resolve_family(family, link)
     if family.custom:
@@ -145,39 +115,14 @@ def wide_problem(
     listed = names_of(lines.shape[0] if names is None else names)
     if len(listed) != len(lines):
         raise InputError(f"X has {len(lines)} columns and there are {len(listed)} names; give each column its own.")
-    base = np.hstack([np.ones((len(y), int(intercept))), *fixed.values()])
-    check_observations(float(w.sum()), base.shape[1])
-    root = np.sqrt(w)
-    columns, base_rss, _ = project_base(np.zeros((len(y), 0)), y, w, base, linear=family.conjugate)
-    basis = np.ascontiguousarray(np.linalg.qr(base * root[:, None])[0].T)
-    lengths = _lengths(lines, root, basis, listed, pool or ThreadPool())
-    _tell_dead(lengths, listed, fixed)
-    coefficients, n = resolve_coef_prior(coef_prior), float(w.sum())
-    family.check_prior(coefficients)
-    none = Table(
-        (), tuple(fixed), np.zeros(1, np.int64), y, w, base, np.zeros((len(y), 0)), np.zeros((0, 0)), 0,
-        UniformPrior().compile(1), known,
-    )  # fmt: skip
-    family, base_model = family.bind(none, coefficients.compile(n, base_rss), n)
-    room = max(int(np.ceil(n)) - base.shape[1] - 1, 1)
-    size = min(prior.prior.max_size or MOST_COLUMNS, room, len(lines))
-    return WideProblem(
-        language=Covariates(listed, Limits(size)),
-        x=lines,
-        y=np.require(y, requirements=("C", "W")),
-        response=columns.response[None].copy(),
-        basis=basis,
-        root_weight=root,
-        n=n,
-        base_rss=base_rss,
-        coef_prior=coefficients,
-        model_prior=prior,
-        family=family,
-        base_model=Conjugate() if family.conjugate else base_model,
-        intercept=intercept,
-        always_in=fixed,
-        lengths=lengths,
+    fields, _ = base_fields(
+        np.zeros((len(y), 0)), y, w, known, fixed, intercept=intercept, family=family, coef_prior=coef_prior
     )
+    lengths = _lengths(lines, fields["root_weight"], fields["basis"], listed, pool or ThreadPool())
+    _tell_dead(lengths, listed, fixed)
+    room = max(int(np.ceil(fields["n"])) - len(fields["basis"]) - 1, 1)
+    size = min(prior.prior.max_size or MOST_COLUMNS, room, len(lines))
+    return WideProblem(language=Covariates(listed, Limits(size)), x=lines, model_prior=prior, lengths=lengths, **fields)
 
 
 def _lines(x: np.ndarray) -> np.ndarray:

@@ -20,22 +20,13 @@ MOST_SHARE = 0.01
 
 
 class NoCheckpoint:
-    """A run that leaves nothing behind.
+    """A run that leaves nothing behind."""
 
-    Attributes
-    ----------
-    state : mapping or None
-        What an earlier run left, made of what JSON holds: its algorithm, its phase, its position in the schedule, and
-        the seconds spent. None at the beginning of a run.
-    arrays : mapping of str to ndarray
-        Snapshots of its chains, and what they know together.
-    also : mapping of str to ndarray
-        What was settled before the chains began, and belongs to every checkpoint.
-    """
-
+    # What an earlier run left, made of what JSON holds: its algorithm, its phase, its position in the schedule, and
+    # the seconds spent. None at the beginning of a run.
     state: Mapping[str, Any] | None = None
-    arrays: Snapshot = {}
-    also: Snapshot = {}
+    arrays: Snapshot = {}  # snapshots of its chains, and what they know together
+    also: Snapshot = {}  # what was settled before the chains began, and belongs to every checkpoint
     _algorithm, _began = "", 0.0
 
     def begin(self, algorithm: str) -> float:
@@ -84,16 +75,7 @@ class Checkpoint(NoCheckpoint):
     """Checkpoints of one run in a directory.
 
     A sampler asks ``due()`` between two pieces of work and hands over its state by ``save``; a thread writes it while
-    the chains continue.
-
-    Parameters
-    ----------
-    directory : path
-        Where the files are; an earlier run's checkpoint is read from there.
-    every : float
-        Seconds between two checkpoints, at least.
-    fingerprint : str
-        What the state belongs to: a checkpoint with another fingerprint is refused.
+    the chains continue. A checkpoint with another fingerprint is refused.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: float = EVERY, fingerprint: str = "") -> None:

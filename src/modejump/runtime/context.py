@@ -15,20 +15,11 @@ from modejump.runtime.executors import Executor
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The surroundings of one run; no answer depends on them.
+    """The surroundings of one run; no answer depends on them."""
 
-    Attributes
-    ----------
-    progress : callable, optional
-        Called with (done, total, note).
-    executor : Executor
-        Who works on the chains.
-    checkpoint : NoCheckpoint
-        Keeps the state of the run, and holds what an earlier run left.
-    """
-
-    progress: Report | None = None
-    executor: Executor = field(default_factory=Executor)
+    progress: Report | None = None  # called with (done, total, note)
+    executor: Executor = field(default_factory=Executor)  # who works on the chains
+    # Keeps the state of the run, and holds what an earlier run left.
     checkpoint: NoCheckpoint = field(default_factory=NoCheckpoint)
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -41,19 +32,7 @@ class Context:
 def open_context(
     progress: Any, workers: int, checkpoint: NoCheckpoint | None = None, log: Log | None = None
 ) -> Iterator[Context]:
-    """A context for one run, with the executor that joblib's active configuration asks for.
-
-    Parameters
-    ----------
-    progress : bool, "auto" or callable
-        As for the estimators.
-    workers : int
-        Number of workers.
-    checkpoint : NoCheckpoint, optional
-        Keeps the state of the run.
-    log : Log, optional
-        Gets lines of progress as well.
-    """
+    """A context for one run, with the executor that joblib's active configuration asks for."""
     from modejump.runtime.remote import executor_for
 
     with reporter(progress, log=log) as report:

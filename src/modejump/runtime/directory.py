@@ -28,13 +28,7 @@ LOG, LOCK = "log.txt", "lock"
 
 
 class RunDirectory:
-    """Files of one run.
-
-    Parameters
-    ----------
-    path : path
-        The directory.
-    """
+    """Files of one run."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -55,13 +55,7 @@ class Pace(NamedTuple):
 
 
 class Executor:
-    """Threads of this process; see :class:`modejump.runtime.remote.RemoteExecutor` for others.
-
-    Parameters
-    ----------
-    workers : int
-        Threads.
-    """
+    """Threads of this process; see :class:`modejump.runtime.remote.RemoteExecutor` for others."""
 
     # Whether chains have to travel.
     remote = False
@@ -103,18 +97,7 @@ class Executor:
         """Do something ``count`` times on every chain.
 
         Chains differ in the time that they take. So a thread leaves a chain after half of what is left to do, and
-        takes the chain that is most behind.
-
-        Parameters
-        ----------
-        work : callable
-            Takes a chain, and ``count``.
-        chains : sequence
-            The chains.
-        count : int
-            How often.
-        aside : Aside, optional
-            What one thread does first, while there is work for the others.
+        takes the chain that is most behind. What is to be done aside, one thread does first.
         """
         if not self.overlaps(len(chains)):
             if aside is not None:

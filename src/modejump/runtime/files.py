@@ -33,24 +33,12 @@ VERSION = 4
 
 @dataclass(frozen=True)
 class Record:
-    """One kind of record.
+    """One kind of record."""
 
-    Attributes
-    ----------
-    name : str
-        First part of the names of its files.
-    what : str
-        What a sentence calls it, before the directory.
-    advice : str
-        What to do where it is damaged.
-    private : bool
-        Whether its files, which hold the user's rows, are for the user alone.
-    """
-
-    name: str
-    what: str
-    advice: str
-    private: bool = False
+    name: str  # first part of the names of its files
+    what: str  # what a sentence calls it, before the directory
+    advice: str  # what to do where it is damaged
+    private: bool = False  # whether its files, which hold the user's rows, are for the user alone
 
     @property
     def file(self) -> str:
@@ -72,18 +60,8 @@ class Record:
         arrays: Mapping[str, np.ndarray],
         files: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Write a record in the place of the one before, which stays where the new one cannot be written.
-
-        Parameters
-        ----------
-        folder : path
-            An existing directory.
-        about : mapping
-            Contents of the JSON file.
-        arrays : mapping of str to ndarray
-            The arrays.
-        files : mapping of str to bytes, optional
-            Files for people, which nobody reads again.
+        """Write a record in the place of the one before, which stays where the new one cannot be written; ``files``
+        are for people.
         """
         before = self._array_files(folder)
         name = f"{self.name}-{1 + max(before.values(), default=0)}.npz"
@@ -252,10 +230,9 @@ def _read_arrays(blob: bytes) -> Snapshot:
 def _read_array(content: bytes) -> np.ndarray:
     """The array of an NPY file whose length is what its header says."""
     file = io.BytesIO(content)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[np.lib.format.read_magic(file)]
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
+        np.lib.format.read_magic(file)
+    ]
     shape, fortran, dtype = read_header(file)
     if dtype.hasobject or dtype.kind not in "biuf":
         raise ValueError("no plain numbers")

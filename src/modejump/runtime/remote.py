@@ -214,15 +214,7 @@ def work_on(
 
 
 class RemoteExecutor(Executor):
-    """Workers of joblib's active backend. A task whose worker dies is repeated from the snapshot that it began with.
-
-    Parameters
-    ----------
-    workers : int
-        Their number.
-    backend : object
-        The active backend.
-    """
+    """Workers of joblib's active backend. A task whose worker dies is repeated from the snapshot that it began with."""
 
     remote = True
     # A piece of work costs two journeys of a snapshot.

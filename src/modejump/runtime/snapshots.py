@@ -63,23 +63,10 @@ def _damaged(why: str) -> InputError:
 
 
 class Reader:
-    """Arrays that a file or another process gave, checked as they are taken.
-
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The arrays.
-    prefix : str
-        Path before the names of those that are asked for.
-    damaged : callable, optional
-        From what is wrong to the error to raise.
-    """
+    """Arrays that a file or another process gave, checked as they are taken."""
 
     def __init__(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        prefix: str = "",
-        damaged: Callable[[str], InputError] = _damaged,
+        self, arrays: Mapping[str, np.ndarray], prefix: str = "", damaged: Callable[[str], InputError] = _damaged
     ) -> None:
         self.arrays, self.prefix, self.damaged = arrays, prefix, damaged
 
@@ -239,19 +226,7 @@ def chain_arrays(chain: Chain) -> Snapshot:
 
 
 def read_chain(reader: Reader, chain: Chain, glm: Any, most_models: int, most_room: int) -> Chain:
-    """A chain made again from a new one of the same problem.
-
-    Parameters
-    ----------
-    reader : Reader
-        What ``chain_arrays`` made.
-    chain : Chain
-        A chain of the problem; its arrays are used where they have the right room.
-    glm : Conjugate, Glm or CustomRows
-        What the likelihood needs of the rows.
-    most_models, most_room : int
-        Bounds of the store and of the workspace.
-    """
+    """A chain made again from a new one of the same problem, whose arrays are used where they have the right room."""
     chain = read_place(reader, chain, glm, most_models, most_room)
     reader.under("record").fill(chain.record)
     fill_stream(reader, chain.rng)

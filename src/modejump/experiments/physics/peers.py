@@ -84,23 +84,7 @@ def installed() -> tuple[str, ...]:
 
 
 def search_by(name: str, X: pd.DataFrame, y: np.ndarray, seconds: float, seed: int, workers: int) -> str:
-    """The formula that a peer chooses.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``PEERS``.
-    X : DataFrame
-        The variables.
-    y : ndarray
-        The response.
-    seconds : float
-        How long to search.
-    seed : int
-        Seed of the search.
-    workers : int
-        Threads or processes.
-    """
+    """The formula that a peer chooses."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return PEERS[name].search(X, y, seconds, seed, workers)

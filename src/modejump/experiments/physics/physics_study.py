@@ -29,33 +29,15 @@ MOST_MODELS, LEAST_PROBABILITY = 50, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class PhysicsStudy:
-    """Laws, noises and programs, and the time of each run.
+    """Laws, noises and programs, and the time of each run."""
 
-    Attributes
-    ----------
-    laws : sequence of str
-        Names of textbook laws.
-    noises : sequence of float
-        Standard deviations of the noise, as shares of that of the response.
-    methods : sequence of str
-        "modejump", and names of peers.
-    runs : int
-        Tables drawn of each law and noise.
-    seconds : float
-        Time of each search.
-    seed : int
-        Seed of the first run; the next ones count upwards.
-    workers : int
-        Cores of each search.
-    """
-
-    laws: Sequence[str]
-    noises: Sequence[float]
-    methods: Sequence[str]
-    runs: int
-    seconds: float
-    seed: int
-    workers: int
+    laws: Sequence[str]  # names of textbook laws
+    noises: Sequence[float]  # standard deviations of the noise, as shares of that of the response
+    methods: Sequence[str]  # "modejump", and names of peers
+    runs: int  # tables drawn of each law and noise
+    seconds: float  # time of each search
+    seed: int  # seed of the first run; the next ones count upwards
+    workers: int  # cores of each search
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -121,15 +103,7 @@ class PhysicsStudy:
 
 
 def recovery_rates(rows: Rows, *keys: str) -> dict[tuple[Any, ...], tuple[float, int]]:
-    """Share of runs that recovered the law, and their number, in groups.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of the study.
-    *keys : str
-        What the runs of a group have in common.
-    """
+    """Share of runs that recovered the law, and their number, in groups of runs that have some keys in common."""
     groups: dict[tuple[Any, ...], list[bool]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row["recovered"])

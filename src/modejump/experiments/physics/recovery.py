@@ -25,23 +25,8 @@ Columns = Callable[[np.ndarray], np.ndarray]
 
 
 def refit(columns: Columns, start: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """Least squares over an intercept, coefficients of columns, and constants inside them.
-
-    Parameters
-    ----------
-    columns : callable
-        The columns, an array of shape (n, terms), from the constants.
-    start : ndarray
-        Constants to begin with.
-    y : ndarray of shape (n,)
-        The response.
-
-    Returns
-    -------
-    left : float
-        Share of the variance of the response that is left.
-    constants : ndarray
-        The constants.
+    """Least squares over an intercept, coefficients of columns, and constants inside them: the share of the variance
+    that is left, and the constants.
     """
     z = (y - y.mean()) / (y.std() * np.sqrt(len(y)))
 
@@ -70,21 +55,7 @@ def left_by_features(
     table: Mapping[str, np.ndarray],
     y: np.ndarray,
 ) -> float:
-    """Share of the variance that a model leaves once its constants are fitted to these rows.
-
-    Parameters
-    ----------
-    features : sequence of features
-        The model.
-    language : Language
-        Language of the features.
-    constants : mapping of a feature to ndarray
-        Constants inside features, where they begin.
-    table : mapping of str to ndarray
-        The covariates.
-    y : ndarray
-        The response without noise.
-    """
+    """Share of the variance that a model leaves once its constants are fitted to these rows."""
     inside = [f for f in features if f in constants]
     ends = np.cumsum([len(constants[f]) for f in inside])
 
@@ -113,13 +84,7 @@ _NUMERIC = _ARITHMETIC | {
 
 
 class Formula:
-    """The formula of another program, whose numbers are constants.
-
-    Parameters
-    ----------
-    text : str
-        The formula in infix or functional notation.
-    """
+    """The formula of another program, whose numbers are constants."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -128,40 +93,16 @@ class Formula:
         self.constants = np.array([n.value for n in _numbers(self._tree)], dtype=np.float64)
 
     def column(self, table: Mapping[str, np.ndarray], constants: np.ndarray) -> np.ndarray:
-        """Column of the formula with other constants.
-
-        Parameters
-        ----------
-        table : mapping of str to ndarray
-            The variables.
-        constants : ndarray
-            As many as the formula has numbers.
-        """
+        """Column of the formula with other constants."""
         value = _value(self._tree, table, iter(constants.tolist()), _NUMERIC)
         return np.broadcast_to(value, len(next(iter(table.values())))).astype(np.float64)
 
     def left(self, table: Mapping[str, np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
-        """Share of the variance left once the constants are fitted to these rows, and the constants.
-
-        Parameters
-        ----------
-        table : mapping of str to ndarray
-            The variables.
-        y : ndarray
-            The response without noise.
-        """
+        """Share of the variance left once the constants are fitted to these rows, and the constants."""
         return refit(lambda c: self.column(table, c)[:, None], self.constants, y)
 
     def terms(self, table: Mapping[str, np.ndarray], constants: np.ndarray) -> int:
-        """Summands once products are multiplied out, without those that contribute next to nothing.
-
-        Parameters
-        ----------
-        table : mapping of str to ndarray
-            The variables.
-        constants : ndarray
-            Constants of the formula.
-        """
+        """Summands once products are multiplied out, without those that contribute next to nothing."""
         sympy = import_sympy()
         symbols = {name: sympy.Symbol(name, positive=True) for name in table}
         functions = _ARITHMETIC | {

@@ -182,15 +182,7 @@ class Covariate(Expression):
 
 
 class Covariates(Language):
-    """The columns of a table of very many, each a feature.
-
-    Parameters
-    ----------
-    names : sequence of str, or int
-        Names of the columns; the number of columns where they have none, which are x0, x1, ... then.
-    limits : Limits
-        Largest size of a model.
-    """
+    """The columns of a table of very many, each a feature."""
 
     name = "covariates"
     operators = ("draw", "exchange")

@@ -29,20 +29,12 @@ WORDS = {"not": "!", "and": "&", "or": "|"}
 
 
 class LogicFeature(Expression):
-    """A boolean function of binary covariates, of which it and its complement are one feature.
-
-    Attributes
-    ----------
-    leaves : tuple of str
-        The covariates that matter, in reading order.
-    truth : int
-        Bit ``r`` is its value where leaf ``i`` is bit ``i`` of ``r``.
-    """
+    """A boolean function of binary covariates, of which it and its complement are one feature."""
 
     __slots__ = ("leaves", "truth")
 
-    leaves: tuple[str, ...]
-    truth: int
+    leaves: tuple[str, ...]  # the covariates that matter, in reading order
+    truth: int  # bit ``r`` is its value where leaf ``i`` is bit ``i`` of ``r``
 
     @classmethod
     def of(cls, names: Sequence[str], truth: int) -> Self:

@@ -20,46 +20,25 @@ AND, OR, LEAF, NEGATED = "&", "|", "leaf", "!"
 
 @dataclass(frozen=True)
 class Spelling:
-    """A tree of and, or, not; negations stand at the leaves alone.
+    """A tree of and, or, not; negations stand at the leaves alone."""
 
-    Attributes
-    ----------
-    kind : str
-        AND or OR with parts, or LEAF or NEGATED with a variable.
-    parts : tuple of Spelling
-        The operands.
-    variable : int
-        Number of the variable.
-    """
-
-    kind: str
-    parts: tuple[Spelling, ...] = ()
-    variable: int = -1
+    kind: str  # AND or OR with parts, or LEAF or NEGATED with a variable
+    parts: tuple[Spelling, ...] = ()  # the operands
+    variable: int = -1  # number of the variable
 
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """All functions that some number of leaves can spell, up to complements.
+    """All functions that some number of leaves can spell, up to complements."""
 
-    Attributes
-    ----------
-    first : ndarray of shape (variables + 2,)
-        Functions of exactly k variables are numbered from ``first[k]`` to ``first[k + 1]``, by their truth tables.
-    truth : ndarray of int64
-        Truth tables; every variable matters.
-    leaves : ndarray of int64
-        Leaves of the shortest spelling.
-    spelling : tuple of Spelling
-        The shortest spellings.
-    extension_first, extension : ndarray of int64
-        Functions with one more variable, the last, that become function i where that variable is known:
-        ``extension[extension_first[i] : extension_first[i + 1]]``.
-    """
-
+    # (variables + 2,): functions of exactly k variables are numbered from ``first[k]`` to ``first[k + 1]``, by their
+    # truth tables.
     first: np.ndarray
-    truth: np.ndarray
-    leaves: np.ndarray
-    spelling: tuple[Spelling, ...]
+    truth: np.ndarray  # truth tables; every variable matters
+    leaves: np.ndarray  # leaves of the shortest spelling
+    spelling: tuple[Spelling, ...]  # the shortest spellings
+    # extension_first and extension: functions with one more variable, the last, that become function i where that
+    # variable is known: ``extension[extension_first[i] : extension_first[i + 1]]``.
     extension_first: np.ndarray
     extension: np.ndarray
 

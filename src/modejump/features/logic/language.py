@@ -34,14 +34,7 @@ MOST_CANDIDATES = 100
 class Logic(Language):
     """All boolean functions of some binary covariates that a number of leaves can spell.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The covariates.
-    limits : LogicSpace
-        Limits and operator weights.
-    weights : ndarray, optional
-        How promising each covariate looks: how often a draw takes it. All alike by default.
+    ``weights`` say how promising each covariate looks: how often a draw takes it. All are alike by default.
     """
 
     name = "logic"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -56,16 +57,9 @@ class Builtin(NamedTuple):
 
 def builtins() -> Iterator[Builtin]:
     """All built-in transforms."""
-    for row in _even_and_odd():
+    groups = (_named_by_people, _smooth, _powers, _rectifiers, _fractional_polynomials)
+    for row in itertools.chain.from_iterable(group() for group in groups):
         yield row._replace(parity=PARITY.get(row.name, 0))
-
-
-def _even_and_odd() -> Iterator[Builtin]:
-    yield from _named_by_people()
-    yield from _smooth()
-    yield from _powers()
-    yield from _rectifiers()
-    yield from _fractional_polynomials()
 
 
 def _named(function: str, scale: int | None = None) -> Builder:

@@ -90,17 +90,6 @@ class Feature(Expression):
         transform is followed by its argument in parentheses; a sum there makes it a projection, whose intercept
         ``1`` may be left out if there are two parents or more.
 
-        Parameters
-        ----------
-        text : str
-            The expression.
-        names : collection of str, optional
-            The covariates there are; any other name is refused.
-
-        Returns
-        -------
-        Feature
-
         Examples
         --------
         >>> Feature.parse("sin(b + a) * `host star mass` ** 2")
@@ -113,28 +102,22 @@ class Feature(Expression):
     @staticmethod
     def covariate(name: str) -> Feature:
         """Return the covariate of this name."""
-        if not (isinstance(name, str) and name):
-            raise InputError(f"The name of a covariate must be text and not empty, got {name!r}.")
         return compose("covariate", name, ())
 
     @staticmethod
     def modification(transform: str, argument: Feature) -> Feature:
         """Return the transform of a feature, g(F)."""
-        return compose("modification", transforms[transform].name, _checked([argument]))
+        return compose("modification", transform, [argument])
 
     @staticmethod
     def product(*factors: Feature) -> Feature:
         """Return the product of one or more features; that of one is the feature itself."""
-        if not factors:
-            raise InputError("A product needs at least one factor, got none.")
-        return compose("product", "", _checked(factors))
+        return compose("product", "", factors)
 
     @staticmethod
     def projection(transform: str, *parents: Feature) -> Feature:
         """Return the transform of a fitted linear combination of one or more features."""
-        if not parents:
-            raise InputError("A projection needs at least one parent, got none.")
-        return compose("projection", transforms[transform].name, _checked(parents))
+        return compose("projection", transform, parents)
 
     def subfeatures(self) -> tuple[Feature, ...]:
         """Return the distinct features in this one, each after its children, itself last.
@@ -162,20 +145,8 @@ class Feature(Expression):
 
 
 def compose(kind: Kind, label: str, children: Iterable[Feature]) -> Feature:
-    """Return the feature of this kind in canonical form, without asking whether its transform exists.
-
-    Parameters
-    ----------
-    kind : {"covariate", "modification", "product", "projection"}
-        What the feature is at its root.
-    label : str
-        Name of the covariate or the transform, empty for a product.
-    children : iterable of Feature
-        Argument, factors or parents.
-
-    Returns
-    -------
-    Feature
+    """The feature of this kind in canonical form, without asking whether its transform exists; the label is the name
+    of the covariate or the transform.
     """
     inside = _factors(children) if kind == "product" else set(children) if kind == "projection" else children
     parts = tuple(sorted(inside))
@@ -206,19 +177,8 @@ def evaluate(
 ) -> NDArray[np.float64]:
     """Return the column of a feature, in plain NumPy.
 
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    table : mapping from str to array of n floats
-        The covariates' columns.
-    alphas : mapping from Feature to array of w + 1 floats, optional
-        For each projection in the feature its intercept and the coefficients of its parents, in order.
-
-    Returns
-    -------
-    ndarray
-        n floats, NaN outside the domain of a transform.
+    ``alphas`` has for each projection its intercept and the coefficients of its parents. Outside the domain of a
+    transform there is NaN.
 
     Examples
     --------
@@ -232,22 +192,13 @@ def evaluate(
 def evaluate_all(
     features: Sequence[Feature], table: Mapping[str, ArrayLike], alphas: Mapping[Feature, ArrayLike] | None = None
 ) -> list[NDArray[np.float64]]:
-    """Return the columns of some features; what they share is computed once.
-
-    Parameters
-    ----------
-    features : sequence of Feature
-        The features.
-    table, alphas
-        As for `evaluate`.
-    """
-    given = _columns({name for feature in features for name in feature.covariates}, table)
+    """Return the columns of some features; what they share is computed once."""
     columns: dict[Feature, NDArray[np.float64]] = {}
     with np.errstate(all="ignore"):
         for node in (node for feature in features for node in feature.subfeatures() if node not in columns):
             parts = [columns[child] for child in node.children]
             if node.name is not None:
-                columns[node] = given[node.name]
+                columns[node] = np.asarray(table[node.name], dtype=np.float64)
             elif node.kind == "product":
                 columns[node] = math.prod(parts[1:], start=parts[0])
             elif node.transform is not None:
@@ -272,35 +223,11 @@ def coefficients(projection: Feature, alphas: Mapping[Feature, ArrayLike] | None
     return values
 
 
-def _columns(names: Collection[str], table: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:
-    """The columns of these names, refused if one is missing or they are not as long as each other."""
-    columns = {}
-    for name in sorted(names):
-        if name not in table:
-            raise InputError(f"The table has no column {name!r}: add it.")
-        try:
-            columns[name] = np.asarray(table[name], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"The column {name!r} must be of numbers.") from None
-        if columns[name].ndim != 1 or len({column.size for column in columns.values()}) > 1:
-            raise InputError(f"The column {name!r} must have one number for each row of the table.")
-    return columns
-
-
 def _restored(text: str) -> Feature:
     # A process without the user's transforms can still hold and print features with them.
     from modejump.features.nonlinear.text import parse
 
     return parse(text, known_transforms=False)
-
-
-def _checked(features: Iterable[object]) -> list[Feature]:
-    checked = []
-    for item in features:
-        if not isinstance(item, Feature):
-            raise InputError(f"A feature is made of features, got {item!r}: use Feature.parse for text.")
-        checked.append(item)
-    return checked
 
 
 def _factors(features: Iterable[Feature]) -> list[Feature]:

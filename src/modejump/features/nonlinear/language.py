@@ -40,17 +40,7 @@ _KINDS: tuple[Kind, ...] = ("covariate", "modification", "product", "projection"
 
 
 class Nonlinear(Language):
-    """Nonlinear features of some covariates by some transforms.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The covariates.
-    transforms : sequence of Transform
-        G.
-    limits : Space
-        Limits of the space, and weights of the operators.
-    """
+    """Nonlinear features of some covariates by some transforms."""
 
     name = "nonlinear"
     operators = OPERATORS
@@ -204,7 +194,9 @@ class Nonlinear(Language):
         levels: list[list[Feature]] = [[], sorted(Feature.covariate(name) for name in self.names)]
         most = self.limits.complexity if complexity is None else min(complexity, self.limits.complexity)
         for c in range(2, most + 1):
-            inside = (f for f in self._of_complexity(c, levels) if self._fits(f))
+            limits = self.limits
+            made = self._of_complexity(c, levels)
+            inside = (f for f in made if f.depth <= limits.depth and f.width <= limits.width)
             room = MOST_FEATURES - sum(map(len, levels))
             level = list(itertools.islice(inside, room + 1))
             if len(level) > room:
@@ -214,9 +206,6 @@ class Nonlinear(Language):
                 )
             levels.append(sorted(level))
         return [feature for level in levels for feature in level]
-
-    def _fits(self, feature: Feature) -> bool:
-        return feature.depth <= self.limits.depth and feature.width <= self.limits.width
 
     def _of_complexity(self, c: int, levels: Sequence[Sequence[Feature]]) -> Iterator[Feature]:
         """Every feature of one complexity from those below, each once."""

@@ -20,18 +20,7 @@ from modejump.features.symbols import escape_latex, import_sympy, latex_number
 def to_text(feature: Feature, alphas: Mapping[Feature, ArrayLike], digits: int = 4) -> str:
     """Return the text of a feature with numbers in its projections.
 
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    alphas : mapping from Feature to array of w + 1 floats
-        For each projection in the feature its intercept and the coefficients of its parents, in order.
-    digits : int
-        Significant digits of these numbers.
-
-    Returns
-    -------
-    str
+    ``alphas`` has for each projection its intercept and the coefficients of its parents, in order.
 
     Examples
     --------
@@ -57,19 +46,8 @@ def to_latex(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None
 
     Repeated factors are collected into powers.
 
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    alphas : mapping from Feature to array of w + 1 floats, optional
-        For each projection in the feature its intercept and the coefficients of its parents, in order. Without
-        it they are written as alphas, numbered through the whole feature from the inside out.
-    digits : int
-        Significant digits of such coefficients.
-
-    Returns
-    -------
-    str
+    Coefficients of projections that are not given are written as alphas, numbered through the feature from the inside
+    out.
 
     Examples
     --------
@@ -124,17 +102,7 @@ def _latex_powers(product: Feature, texts: Mapping[Feature, str]) -> Iterator[st
 def to_sympy(feature: Feature, alphas: Mapping[Feature, ArrayLike] | None = None) -> Any:
     """Return a feature as a SymPy expression, with one symbol for each covariate.
 
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    alphas : mapping from Feature to array of w + 1 floats, optional
-        For each projection in the feature its intercept and the coefficients of its parents, in order. Without
-        it they are symbols ``alpha_0``, ``alpha_1``, ..., numbered through the whole feature from the inside out.
-
-    Returns
-    -------
-    sympy.Expr
+    Coefficients of projections that are not given are symbols ``alpha_0``, ``alpha_1``, ..., from the inside out.
 
     Examples
     --------

@@ -276,21 +276,7 @@ def find_alphas(
     known: Mapping[Feature, np.ndarray],
     kind: str,
 ) -> dict[Feature, np.ndarray]:
-    """Coefficients of all projections inside some features, in plain NumPy: those known, and those that there are.
-
-    Parameters
-    ----------
-    features : iterable of Feature
-        The features.
-    table : mapping of str to ndarray
-        The covariates.
-    y, weights : ndarray of shape (n,)
-        Response and case weights.
-    known : mapping of Feature to ndarray
-        What the search found.
-    kind : {"ml", "ones", "random", "optimised"}
-        How alphas are found, as in :class:`modejump.Space`.
-    """
+    """Coefficients of all projections inside some features, in plain NumPy: those known, and those that there are."""
     alphas: dict[Feature, np.ndarray] = dict(known)
     without: set[Feature] = set()
     for feature in features:

@@ -20,14 +20,7 @@ MOST = {"depth": 64, "width": MAX_CHILDREN, "complexity": MAX_COMPLEXITY}
 MOST_CONSTANTS = 8
 PUBLISHED = Transforms.SETS
 # Tree edits by share; each kind stands beside its inverse.
-EDIT_WEIGHTS = {
-    "insert": 0.45,
-    "delete": 0.10,
-    "swap_leaf": 0.20,
-    "swap_function": 0.05,
-    "strip": 0.10,
-    "wrap": 0.10,
-}
+EDIT_WEIGHTS = {"insert": 0.45, "delete": 0.10, "swap_leaf": 0.20, "swap_function": 0.05, "strip": 0.10, "wrap": 0.10}
 NEED_TRANSFORM = ("modification", "projection", "swap_function", "strip", "wrap")
 
 

@@ -26,25 +26,9 @@ _SYMBOLS = ("**", "*", "^", "+", "(", ")")
 
 
 def parse(text: str, names: Collection[str] | None = None, known_transforms: bool = True) -> Feature:
-    """Return the feature that a text stands for.
-
-    Parameters
-    ----------
-    text : str
-        The expression.
-    names : collection of str, optional
-        The covariates there are; any other name is refused.
-    known_transforms : bool
-        Whether transforms that are not in the registry are refused.
-
-    Returns
-    -------
-    Feature
-    """
+    """The feature that a text stands for; names that are no covariates are refused, and so are unknown transforms."""
     if not isinstance(text, str):
         raise InputError(f"A feature is read from text, got {text!r}.")
-    if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
-        raise InputError("names must be a list of column names, each of them text.")
     return _Parser(text, names, known_transforms).feature()
 
 

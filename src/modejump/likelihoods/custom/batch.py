@@ -130,7 +130,7 @@ class BatchLikelihood(Own):
     def for_features(
         self, rows: CustomRows, shape: tuple[int, int], texts: Callable[[Any], Model]
     ) -> tuple[CustomRows, Any]:
-        """The same, shown the number of each feature; parameters as for `Own.for_features`."""
+        """The same, shown the number of each feature."""
         callback, address = self.asked(texts)
         return rows._replace(x=np.zeros((shape[0], 1)), address=address, report=address), callback
 

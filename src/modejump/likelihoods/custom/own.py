@@ -190,13 +190,7 @@ class Own(Family):
 
 
 class StoredLikelihood(Own):
-    """What a saved run remembers of a likelihood of the user's own: how it was written, and not the function.
-
-    Parameters
-    ----------
-    text : str
-        The likelihood in words.
-    """
+    """What a saved run remembers of a likelihood of the user's own: how it was written, and not the function."""
 
     name = "stored likelihood"
 

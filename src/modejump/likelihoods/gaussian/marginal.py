@@ -41,12 +41,7 @@ def _by_quadrature(code, par, n, base, k, resid):
     return log_mixture_part(code, par, n, base, k, resid) - 0.5 * (n - base) * math.log(resid)
 
 
-@kernel
-def _no_closed_form(code, par, n, base, k, resid):
-    return math.nan
-
-
-_closed_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor"), _no_closed_form)
+_closed_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor"), math.nan)
 _any_form = switch("par, n, base, k, resid", COEF_PRIORS.cases("log_bayes_factor"), _by_quadrature)
 
 

@@ -175,13 +175,8 @@ def log_integrand_plain(t: np.ndarray, nu: float, k: int, resid: float, form: tu
     return np.asarray(0.5 * nu * fit - 0.5 * k * np.log1p(g) + alpha * t - beta * np.log1p(x) - delta / x)
 
 
-@kernel
-def _no_mixture(code, par, n, base, k):
-    return (0.0, 1.0, 1.0, 1.0, 0.0), math.nan
-
-
 # The mixing prior of g that belongs to the number of a coefficient prior, and its log constant.
-mixture_form = switch("par, n, base, k", COEF_PRIORS.cases("mixture_form"), _no_mixture)
+mixture_form = switch("par, n, base, k", COEF_PRIORS.cases("mixture_form"), ((0.0, 1.0, 1.0, 1.0, 0.0), math.nan))
 
 
 @kernel

@@ -25,9 +25,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from modejump.core.errors import InputError
+from modejump.core.numbers import real_number
 from modejump.likelihoods.family import Family, Link
 from modejump.likelihoods.gaussian.family import Gaussian
-from modejump.priors.base import real_number
 
 # Degrees of freedom that are tried for weights where none are given, infinity for the Gaussian; and for the errors of
 # new observations.
@@ -130,34 +130,16 @@ class Student(Gaussian):
 
 
 class Noise(NamedTuple):
-    """Errors of one model at the maximum of the likelihood.
+    """Errors of one model at the maximum of the likelihood."""
 
-    Attributes
-    ----------
-    dof, scale : float
-        Degrees of freedom, infinite for Gaussian errors, and scale.
-    weight : ndarray of shape (n,)
-        Expected precision of each row's error, in units of ``scale**-2``.
-    residual : ndarray of shape (n,)
-        What the model leaves of the response.
-    log_likelihood : float
-        At the maximum.
-    spread : float
-        Power of the mean that the scale of a row's error is proportional to.
-    size : ndarray of shape (n,)
-        The mean of each row to that power, in units of ``unit``.
-    unit : float
-        Geometric mean over the rows.
-    """
-
-    dof: float
+    dof: float  # degrees of freedom, infinite for Gaussian errors
     scale: float
-    weight: np.ndarray
-    residual: np.ndarray
-    log_likelihood: float
-    spread: float
-    size: np.ndarray
-    unit: float
+    weight: np.ndarray  # (n,): expected precision of each row's error, in units of ``scale**-2``
+    residual: np.ndarray  # (n,): what the model leaves of the response
+    log_likelihood: float  # at the maximum
+    spread: float  # power of the mean that the scale of a row's error is proportional to
+    size: np.ndarray  # (n,): the mean of each row to that power, in units of ``unit``
+    unit: float  # geometric mean over the rows
 
     @property
     def gaussian(self) -> bool:
@@ -182,20 +164,8 @@ def estimate_noise(
     Finite degrees of freedom have to gain half the logarithm of the observations over Gaussian errors, as a parameter
     does in Schwarz's criterion, and errors that grow with the mean the same over others, where there is a choice.
 
-    Parameters
-    ----------
-    design : ndarray of shape (n, k)
-        Columns of the model, the base's among them.
-    y : ndarray of shape (n,)
-        Response.
-    case_weight : ndarray of shape (n,)
-        Case weights.
-    degrees : sequence of float
-        Degrees of freedom to try.
-    noise_floor : float
-        Standard deviation that the measurement cannot resolve: its square is added to the square of every residual.
-    spreads : sequence of float
-        Powers of the mean to try. Where responses have both signs, errors are taken not to grow with the mean.
+    ``noise_floor`` is the standard deviation that the measurement cannot resolve: its square is added to the square of
+    every residual. Of ``spreads``, the powers of the mean to try, only 0 counts where responses have both signs.
     """
 
     def net(noise: Noise) -> float:
@@ -220,17 +190,7 @@ def estimate_noise(
 
 
 def sizes_of(mean: np.ndarray, spread: float, case: np.ndarray) -> tuple[np.ndarray, float]:
-    """Means to a power in units of their geometric mean, so that likelihoods need no Jacobian; and that unit.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n,)
-        The means.
-    spread : float
-        The power.
-    case : ndarray of shape (n,)
-        Case weights.
-    """
+    """Means to a power in units of their geometric mean, so that likelihoods need no Jacobian; and that unit."""
     mean = np.abs(mean)
     size = np.maximum(mean, LEAST_MEAN * np.median(mean) + 1e-300) ** spread
     unit = math.exp(float(case @ np.log(size)) / float(case.sum()))
@@ -238,17 +198,7 @@ def sizes_of(mean: np.ndarray, spread: float, case: np.ndarray) -> tuple[np.ndar
 
 
 def price_of_noise(noise: Noise, case_weight: np.ndarray, degrees: Sequence[float], spreads: Sequence[float]) -> float:
-    """What the parameters of errors cost a log likelihood, those that were chosen.
-
-    Parameters
-    ----------
-    noise : Noise
-        Errors of a model.
-    case_weight : ndarray of shape (n,)
-        Case weights.
-    degrees, spreads : sequence of float
-        What there was to choose from.
-    """
+    """What the parameters of errors cost a log likelihood, those that were chosen among several."""
     chosen = (math.isfinite(noise.dof) and len(degrees) > 1) + (noise.spread > 0.0 and len(spreads) > 1)
     return 0.5 * chosen * math.log(case_weight.sum())
 
@@ -294,15 +244,6 @@ def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: f
     """Log likelihood of a model's errors in which gross ones count as if they were just that.
 
     Otherwise a term that explains a handful of outliers, however far out, would be worth more than its price.
-
-    Parameters
-    ----------
-    noise : Noise
-        Errors of a model.
-    case_weight : ndarray of shape (n,)
-        Case weights.
-    noise_floor : float
-        As for `estimate_noise`.
     """
     squares = (np.square(noise.residual) + noise_floor**2) / np.square(noise.scale * noise.size)
     return _log_likelihood(np.minimum(squares, GROSS**2), noise.scale**2, case_weight, noise.dof)
@@ -318,16 +259,7 @@ def estimate_tail(
     They have the heaviest tails that the residuals do not rule out by half the logarithm of the observations: the most
     likely ones are too light half of the time, and intervals would then be too short.
 
-    Parameters
-    ----------
-    noise : Noise
-        Errors of a model.
-    case_weight : ndarray of shape (n,)
-        Case weights.
-    noise_floor : float
-        As for `estimate_noise`.
-    dof : float, optional
-        Degrees of freedom, where they are given; the scale is then that of the weights.
+    Where ``dof`` is given, the scale is that of the weights.
     """
     weight = case_weight * noise.weight
     if dof is not None:

@@ -19,21 +19,13 @@ class GlmFamily(Family):
 
     Predictions of counts and amounts need `noise`, `cdf` and `sharpness`, those of amounts also ``log_response`` and
     ``log_moments`` (see `modejump.likelihoods.glm.gamma`).
-
-    Attributes
-    ----------
-    separable : bool
-        Whether rows that all lie on their right side of zero prove that the likelihood has no maximum.
-    shape_rules : callable, or None
-        Where responses have an unknown shape: from its estimates, observations, coefficients under a flat prior and
-        ``Q (1 - s)`` over the estimate to values and weights that stand for its posterior.
-    flat : tuple of two floats
-        Linear predictors below and above which the distribution of a response is as good as constant.
     """
 
-    separable = False
+    separable = False  # whether rows that all lie on their right side of zero prove that the likelihood has no maximum
+    # Where responses have an unknown shape: from its estimates, observations, coefficients under a flat prior and
+    # ``Q (1 - s)`` over the estimate to values and weights that stand for its posterior.
     shape_rules: Any = None
-    flat = (-np.inf, np.inf)
+    flat = (-np.inf, np.inf)  # predictors below and above which the distribution of a response is nearly constant
 
     def check_prior(self, prior: CoefPrior) -> None:
         """Refuse priors without a formula for these models."""

@@ -112,13 +112,8 @@ def _measure(glm, work, k):
     work.wald = wald
 
 
-@kernel
-def _no_shape(code, glm, work):
-    return True
-
-
 # Estimates what else the family has; False where that cannot be done.
-_settle = switch("glm, work", LINKS.cases("settle"), _no_shape)
+_settle = switch("glm, work", LINKS.cases("settle"), True)
 
 
 @kernel

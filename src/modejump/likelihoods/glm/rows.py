@@ -45,18 +45,8 @@ def lowest_margin(y, eta, first, m):
     return lowest
 
 
-@kernel
-def _no_rows(code, glm, work, first, m):
-    return np.nan
-
-
-@kernel
-def _no_slope(code, t):
-    return 0.0, 0.0
-
-
-_rows_of = switch("glm, work, first, m", LINKS.cases("rows"), _no_rows)
-_slope_of = switch("t", LINKS.cases("information_slope"), _no_slope)
+_rows_of = switch("glm, work, first, m", LINKS.cases("rows"), np.nan)
+_slope_of = switch("t", LINKS.cases("information_slope"), (0.0, 0.0))
 
 
 @kernel

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from modejump.core.errors import InputError
-from modejump.data.response import checked_offset
 from modejump.likelihoods.columns import Conjugate
 from modejump.posterior.fits import KeptModels, model_columns
 from modejump.problem.problem import Problem
@@ -39,32 +38,13 @@ class NewRows(NamedTuple):
 def new_rows(
     problem: Problem, x: np.ndarray, always: np.ndarray | None = None, offset: np.ndarray | None = None
 ) -> NewRows:
-    """Check and arrange new rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem they belong to.
-    x : ndarray of shape (rows, p)
-        Candidate columns in the problem's order.
-    always : ndarray of shape (rows, b), optional
-        Columns of the terms that are always in, without the intercept.
-    offset : ndarray of shape (rows,), optional
-        Known part of the linear predictor; zero where it is not given. Not for Gaussian responses.
-    """
+    """Arrange new rows: candidate columns in the problem's order, columns always in, and offset."""
     x = np.asarray(x, dtype=np.float64)
-    if x.ndim != 2 or x.shape[1] != problem.n_columns:
-        raise InputError(f"new rows have shape {x.shape}, but the problem has {problem.n_columns} candidate columns.")
-    wanted = problem.data.base - int(problem.intercept)
     always = np.empty((len(x), 0)) if always is None else np.asarray(always, dtype=np.float64)
-    if always.shape != (len(x), wanted):
-        raise InputError(f"the columns of terms always in have shape {always.shape}, but {(len(x), wanted)} is needed.")
     if not (_finite(x) and _finite(always)):
         raise InputError("the new rows hold NaN or infinite values; drop or impute these rows first.")
-    problem.family.check_rows(None, offset)
-    known = np.zeros(len(x)) if offset is None else checked_offset(offset, len(x))
     ones = [np.ones((len(x), 1))] if problem.intercept else []
-    return NewRows(x, np.hstack([*ones, always]), known)
+    return NewRows(x, np.hstack([*ones, always]), np.zeros(len(x)) if offset is None else offset)
 
 
 def _finite(values: np.ndarray) -> bool:
@@ -143,15 +123,6 @@ class PredictiveDistribution:
 
     It averages over the leading models that hold 0.999 of the posterior mass, their weights renormalised; a
     posterior that would need more than 2000 is thinned (see :func:`modejump.posterior.fits.keep_models`).
-
-    Parameters
-    ----------
-    problem : Problem
-        Priors, and the data where it has them.
-    models : KeptModels
-        Models and weights.
-    kind : str
-        Which models these are, for a sentence.
     """
 
     nodes: GNodes
@@ -223,17 +194,7 @@ class PredictiveDistribution:
         raise NotImplementedError
 
     def interval(self, new: NewRows, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the central interval of new rows.
-
-        Parameters
-        ----------
-        new : NewRows
-            The rows.
-        level : float
-            Probability that it holds; at least that for counts.
-        """
-        if not 0.0 < level < 1.0:
-            raise InputError(f"the level of an interval must lie between 0 and 1, for instance 0.9; got {level!r}.")
+        """Ends of the central interval of new rows; for counts it holds with at least that probability."""
         ends = self.quantiles(new, np.array([0.5 - level / 2, 0.5 + level / 2]))
         return ends[:, 0], ends[:, 1]
 
@@ -262,9 +223,13 @@ class PredictiveDistribution:
             yield Coefficients(model.columns, mean[b:], own[b:], mean[:b], own[:b])
 
     def coefficient_moments(self) -> dict[str, np.ndarray]:
-        """Moments of all coefficients, the base's first: see :func:`modejump.posterior.coefficients.coefficients`.
+        """Posterior mean and standard deviation of all coefficients, the base's first, averaged over models.
 
-        Squares are summed about the means, in a second pass: coefficients known to many digits lose none.
+        A coefficient is zero in the models that lack its column; ``mean`` and ``sd`` include these zeros, while
+        ``conditional_mean`` and ``conditional_sd`` are over the models that have it, and ``probability`` is their mass.
+        All are on the original scale of the columns; those of a generalised linear model on that of its linear
+        predictor. The standard deviation is infinite where the posterior has two degrees of freedom or less. Squares
+        are summed about the means, in a second pass: coefficients known to many digits lose none.
         """
         weight, p, b = self.models.weight, self.problem.n_columns, self.problem.data.base
         held, mean = np.zeros(p), np.zeros(p)

@@ -85,7 +85,7 @@ def _variance(df: np.ndarray) -> np.ndarray:
 
 
 class Predictor(PredictiveDistribution):
-    """The predictive distribution of a Gaussian response; parameters as for `PredictiveDistribution`."""
+    """The predictive distribution of a Gaussian response."""
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
@@ -149,34 +149,28 @@ class Predictor(PredictiveDistribution):
 
     def quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
         """Quantiles of the predictive mixture, shape (rows, len(probability)), exact to 1e-6 of the scale."""
-        probability = np.asarray(probability, dtype=np.float64)
-        unit = np.column_stack([quantile(self.df, p) for p in probability])
-        grid, shrink = make_tails(self.df), self.nodes.shrink
-        offset, out = new.base @ self.problem.base_coef, np.empty((len(new.x), len(probability)))
-        for rows, fitted, leverage, base_leverage in self._blocks(new):
-            for some in row_slices(len(fitted), len(shrink)):
-                loc = shrink * self.nodes.repeat(fitted[some])
-                error = self._errors(offset[rows][some, None] + loc)
-                part = error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
-                at = np.sqrt(self.scale2 * part)
-                mixture_quantiles(loc, at, self.weight[None], self._table, grid, unit, probability, out[rows][some])
-        return offset[:, None] + out
+        return self._quantiles(new, probability, self.df, self._table, errors=True)
 
     def mean_quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
         """Quantiles of the posterior of the response's mean, without the noise of responses around it."""
-        probability = np.asarray(probability, dtype=np.float64)
         df, table = np.unique(self.freedom, return_inverse=True)
+        return self._quantiles(new, probability, df, table.astype(np.int64), errors=False)
+
+    def _quantiles(
+        self, new: NewRows, probability: np.ndarray, df: np.ndarray, table: np.ndarray, errors: bool
+    ) -> np.ndarray:
+        """Quantiles of mixtures whose component c has ``df[table[c]]`` degrees of freedom."""
+        probability = np.asarray(probability, dtype=np.float64)
         unit = np.column_stack([quantile(df, p) for p in probability])
         grid, shrink = make_tails(df), self.nodes.shrink
         offset, out = new.base @ self.problem.base_coef, np.empty((len(new.x), len(probability)))
         for rows, fitted, leverage, base_leverage in self._blocks(new):
             for some in row_slices(len(fitted), len(shrink)):
                 loc = shrink * self.nodes.repeat(fitted[some])
-                at = self.scale2 * (base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some]))
-                at = np.maximum(np.sqrt(at), LEAST_SCALE)
-                mixture_quantiles(
-                    loc, at, self.weight[None], table.astype(np.int64), grid, unit, probability, out[rows][some]
-                )
+                error = self._errors(offset[rows][some, None] + loc) if errors else 0.0
+                part = error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
+                at = np.maximum(np.sqrt(self.scale2 * part), LEAST_SCALE)
+                mixture_quantiles(loc, at, self.weight[None], table, grid, unit, probability, out[rows][some])
         return offset[:, None] + out
 
     def _errors(self, mean: np.ndarray) -> np.ndarray:

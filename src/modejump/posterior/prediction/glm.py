@@ -42,8 +42,7 @@ def shrinkage_rule(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values of s = g/(1+g) that stand for its posterior given a model, and their weights.
 
-    A Gauss rule: moments of s up to the third at least are exact. Parameters as for
-    `modejump.likelihoods.shrinkage.posterior_g_laplace`.
+    A Gauss rule: moments of s up to the third at least are exact.
     """
     g, weight = posterior_g_laplace(prior, par, n, base, k, wald)
     shrink = shrinkage_factor(g)
@@ -59,7 +58,7 @@ def _is_useless(mean: np.ndarray, loc: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 class GlmPredictor(PredictiveDistribution):
-    """The predictive distribution of a generalised linear model; parameters as for `PredictiveDistribution`."""
+    """The predictive distribution of a generalised linear model."""
 
     def __init__(self, problem: Problem, models: KeptModels, kind: str = "bma") -> None:
         super().__init__(problem, models, kind)
@@ -143,15 +142,7 @@ class GlmPredictor(PredictiveDistribution):
         return np.where(np.isnan(out), np.inf, out)
 
     def cdf(self, new: NewRows, y: np.ndarray) -> np.ndarray:
-        """Probability that each row's response is at most ``y``.
-
-        Parameters
-        ----------
-        new : NewRows
-            The rows.
-        y : ndarray of shape (rows,)
-            One value for each row.
-        """
+        """Probability that each row's response is at most ``y``."""
         y = np.asarray(y, dtype=np.float64)
         if self.family.response == "class":
             return np.where(y < 0.0, 0.0, np.where(y < 1.0, 1.0 - self.mean(new), 1.0))

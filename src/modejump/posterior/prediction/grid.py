@@ -178,10 +178,7 @@ def amount_quantile(family: Any, rule: Rule, probability: float) -> np.ndarray:
 
 
 def _newton(
-    function: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-    x: np.ndarray,
-    most: np.ndarray,
-    probability: float,
+    function: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], x: np.ndarray, most: np.ndarray, probability: float
 ) -> np.ndarray:
     """Solve F(x) = probability for all rows; no step is longer than ``most``."""
     low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)

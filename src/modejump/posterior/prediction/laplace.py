@@ -26,30 +26,15 @@ _MOST_FITS = 20
 
 
 class LaplaceFits(NamedTuple):
-    """Fits of several models as plain arrays, which can be stored.
+    """Fits of several models as plain arrays, which can be stored."""
 
-    Attributes
-    ----------
-    log_marginal : ndarray of shape (m,)
-        log p(y|M) - log p(y|base); minus infinity for a model without an estimate.
-    wald : ndarray of shape (m,)
-        Wald's statistic of the candidate columns.
-    shape : ndarray of shape (m,)
-        Estimate of the gamma's shape; one for other families.
-    size : ndarray of int64, shape (m,)
-        Columns of each model, the base's included.
-    coef : ndarray
-        Estimates of one model after the other: of the base's orthonormal columns, then of its standardised ones.
-    factor : ndarray
-        Lower triangles, row by row, of the Cholesky factors L of the models' information.
-    """
-
-    log_marginal: np.ndarray
-    wald: np.ndarray
-    shape: np.ndarray
-    size: np.ndarray
+    log_marginal: np.ndarray  # (m,): log p(y|M) - log p(y|base); minus infinity for a model without an estimate
+    wald: np.ndarray  # (m,): wald's statistic of the candidate columns
+    shape: np.ndarray  # (m,): estimate of the gamma's shape; one for other families
+    size: np.ndarray  # (m,): columns of each model, the base's included
+    # Estimates of one model after the other: of the base's orthonormal columns, then of its standardised ones.
     coef: np.ndarray
-    factor: np.ndarray
+    factor: np.ndarray  # lower triangles, row by row, of the Cholesky factors L of the models' information
 
 
 class LaplaceFit(NamedTuple):

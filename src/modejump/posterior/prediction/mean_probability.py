@@ -68,12 +68,7 @@ def table_of(link: Link) -> Table:
     )  # fmt: skip
 
 
-@kernel
-def _no_step(code, t):
-    return math.nan
-
-
-_inverse_link = switch("t", LINKS.cases("step"), _no_step)
+_inverse_link = switch("t", LINKS.cases("step"), math.nan)
 
 
 @kernel

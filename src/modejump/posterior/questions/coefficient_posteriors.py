@@ -17,13 +17,7 @@ from scipy import special
 
 from modejump.core.errors import InputError
 from modejump.posterior.prediction.distribution import PredictiveDistribution
-from modejump.posterior.prediction.mixture import (
-    LEAST_SCALE,
-    make_tails,
-    mixture_quantiles,
-    quantile,
-    upper_tail,
-)
+from modejump.posterior.prediction.mixture import LEAST_SCALE, make_tails, mixture_quantiles, quantile, upper_tail
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -93,13 +87,7 @@ class CoefficientDensity:
 
 
 class CoefficientPosteriors:
-    """Mixtures of all coefficients, in the order of the base's columns and the candidates.
-
-    Parameters
-    ----------
-    predictor : PredictiveDistribution
-        Models, weights and fits.
-    """
+    """Mixtures of all coefficients, in the order of the base's columns and the candidates."""
 
     def __init__(self, predictor: PredictiveDistribution) -> None:
         self.predictor = predictor
@@ -143,19 +131,7 @@ class CoefficientPosteriors:
         return CoefficientDensity(name, value, np.asarray(density) / held, max(1.0 - held, 0.0), found)
 
     def draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Independent draws of all coefficients together, zeros where the model drawn lacks them.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-        rng : Generator
-            Random numbers.
-
-        Returns
-        -------
-        ndarray of shape (size, coefficients)
-        """
+        """Independent draws of all coefficients together, zeros where the model drawn lacks them."""
         p, nodes = self.predictor, self.predictor.nodes
         weight = nodes.weight * nodes.repeat(p.models.weight)
         node = np.sort(rng.choice(len(weight), size, p=weight / weight.sum()))
@@ -248,19 +224,7 @@ def check_level(level: float) -> float:
 def coefficient_intervals(
     posterior: Posterior, level: float = 0.9, conditional: bool = False, kind: str = "bma"
 ) -> dict[str, np.ndarray]:
-    """Mean, standard deviation and central interval of every coefficient, in the problem's order.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-    level : float
-        Probability that an interval holds.
-    conditional : bool
-        Given that the coefficient is in the model.
-    kind : str
-        "bma", or "best" or "median" for one model.
-    """
+    """Mean, standard deviation and central interval of every coefficient, in the problem's order."""
     level, predictor = check_level(level), posterior.predictor(kind)
     moments, given = predictor.coefficient_moments(), "conditional_" if conditional else ""
     ends = np.array([0.5 - level / 2, 0.5 + level / 2])

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from modejump.core.errors import printable
+from modejump.posterior.verdict import count
 
 if TYPE_CHECKING:
     from modejump.posterior.posterior import Posterior
@@ -25,24 +26,8 @@ _STYLE = """
 """
 
 
-def count(number: int) -> str:
-    """A whole number with its thousands apart."""
-    return f"{number:,}".replace(",", " ")
-
-
 def describe(posterior: Posterior) -> str:
-    """A posterior in a few lines.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-
-    Returns
-    -------
-    str
-        What it is over, the leading terms, the best model, and the verdict.
-    """
+    """A posterior in a few lines: what it is over, the leading terms, the best model, and the verdict."""
     if not len(posterior.result.models):
         return _heading(posterior)
     best = " + ".join(posterior.best_model()) or "(no term)"
@@ -91,28 +76,7 @@ def html_page(
     models: Sequence[tuple[str, float]],
     more: int = 0,
 ) -> str:
-    """A page of plain HTML that reads on light and on dark backgrounds; all text is escaped.
-
-    Parameters
-    ----------
-    title : str
-        What the page is about.
-    facts : sequence of (str, str)
-        Labels and texts.
-    verdict, level : str
-        How far the answer may be trusted.
-    features : sequence of (str, float, float or None)
-        Terms with their probabilities and Monte Carlo errors.
-    models : sequence of (str, float)
-        Models with their probabilities.
-    more : int
-        Terms that are not listed.
-
-    Returns
-    -------
-    str
-        One ``div``, its style included.
-    """
+    """A page of plain HTML that reads on light and on dark backgrounds; all text is escaped."""
     parts = [f"<style>{_STYLE}</style>", f'<div class="title">{_safe(title)}</div>']
     if facts:
         rows = "".join(f"<tr><th>{_safe(label)}</th><td>{_safe(text)}</td></tr>" for label, text in facts)

@@ -25,15 +25,7 @@ def joint_inclusion(posterior: Posterior) -> pd.DataFrame:
     It is over the models held, by their share of the steps or, after enumeration, their probability. Where these are
     not all models, the diagonal may differ a little from the inclusion probabilities.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior.
-
-    Returns
-    -------
-    DataFrame
-        Square, in the order of ``posterior.inclusion``.
+    The order is that of ``posterior.inclusion``.
     """
     table, terms = posterior.result.models, posterior.problem.n_terms
     weight = model_weights(posterior.result)
@@ -58,20 +50,8 @@ def substitutes(joint: pd.DataFrame, min_probability: float = 0.1, max_log_odds:
 
     Each of the two is in without the other with a probability of at least 0.01.
 
-    Parameters
-    ----------
-    joint : DataFrame
-        What `joint_inclusion` returned.
-    min_probability : float
-        Pairs of which at least one is in with a lower probability are not listed.
-    max_log_odds : float
-        Pairs whose log odds ratio is above it are not listed.
-
-    Returns
-    -------
-    DataFrame
-        Strongest first, by how far ``both`` is below what it were for independent terms: ``first`` and ``second``,
-        ``log_odds_ratio``, the probabilities ``either`` (at least one), ``both``, ``first_alone`` and ``second_alone``.
+    The strongest come first, by how far ``both`` is below what it were for independent terms; pairs of less than
+    ``min_probability`` or of log odds ratios above ``max_log_odds`` are not listed.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from modejump.likelihoods.gaussian.tables import tabulated
 from modejump.likelihoods.glm.newton import Glm, has_estimate, new_glm_work
 from modejump.posterior.fits import model_columns, renormalised_models, residual_shares
 from modejump.posterior.prediction.laplace import has_rows, log_marginal_of
-from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, UNVISITED, Verdict
+from modejump.posterior.verdict import COMPLETE, LEVELS, UNCERTAIN, UNVISITED, Verdict, count
 from modejump.priors.coefficients import CoefPrior, CoefPriorData
 from modejump.priors.coefficients.base import FLOOR
 from modejump.priors.compiled import ModelPriorArrays, log_prior_of
@@ -49,33 +49,17 @@ NEIGHBOURS = 0.5
 
 
 class Reweighting(NamedTuple):
-    """How a posterior came about that is another one under other priors.
+    """How a posterior came about that is another one under other priors."""
 
-    Attributes
-    ----------
-    origin : Verdict
-        What the run said about itself.
-    algorithm : str
-        That of the run.
-    what : str
-        The new priors in words.
-    overlap : float
-        ``1 / sum(new^2 / old)`` over the models: 1 where nothing changes, and nearly 0 where the new posterior sits on
-        models that hardly counted.
-    neighbours : float
-        Share of the new best model's neighbours, by one term, that were evaluated.
-    wider : bool
-        Whether the new prior has models that the prior of the run left out.
-    unvisited : float
-        Estimate of the mass that models which no chain visited held in the run; NaN where nobody knows.
-    """
-
-    origin: Verdict
-    algorithm: str
-    what: str
+    origin: Verdict  # what the run said about itself
+    algorithm: str  # that of the run
+    what: str  # the new priors in words
+    # ``1 / sum(new^2 / old)`` over the models: 1 where nothing changes, and nearly 0 where the new posterior sits on
+    # models that hardly counted.
     overlap: float
-    neighbours: float
-    wider: bool
+    neighbours: float  # share of the new best model's neighbours, by one term, that were evaluated
+    wider: bool  # whether the new prior has models that the prior of the run left out
+    # Estimate of the mass that models which no chain visited held in the run; NaN where nobody knows.
     unvisited: float
 
 
@@ -383,10 +367,9 @@ def reweighted_verdict(posterior: Posterior) -> Verdict:
     """What was done, and how far the models evaluated hold the new posterior."""
     told: Reweighting = posterior.reweighting  # type: ignore[assignment]
     overlap = "less than 0.1%" if told.overlap < HARDLY else f"{told.overlap:.0%}"
-    models = f"{posterior.n_models:,}".replace(",", " ")
     parts = [
-        f"Reweighted to {told.what}: probabilities are renormalised over {models} models that {told.algorithm} "
-        "evaluated.",
+        f"Reweighted to {told.what}: probabilities are renormalised over {count(posterior.n_models)} models that "
+        f"{told.algorithm} evaluated.",
         f"The overlap with the posterior of the run is {overlap}",
     ]
     level, search = told.origin.level, told.origin.search

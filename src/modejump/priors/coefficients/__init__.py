@@ -36,28 +36,10 @@ COEF_PRIORS: Registry[type[CoefPrior]] = Registry(
 
 
 def resolve_coef_prior(spec: str | CoefPrior) -> CoefPrior:
-    """Return the coefficient prior that a name or an object stands for.
-
-    Examples
-    --------
-    >>> resolve_coef_prior("hyper-g")
-    HyperG(a=3.0)
-    >>> resolve_coef_prior("hyperg")
-    Traceback (most recent call last):
-        ...
-    modejump.core.errors.InputError: unknown coefficient prior 'hyperg' (did you mean 'hyper-g'?); choose one of
-    'jeffreys', 'g', 'hyper-g', 'hyper-g-n', 'jzs', 'eb-local', 'bic', 'aic', 'robust', 'intrinsic',
-    'beta-prime', 'known-variance'.
-    """
+    """Return the coefficient prior that a name or an object stands for."""
     return COEF_PRIORS.resolve(spec, CoefPrior)
 
 
 def coef_prior_from_dict(stored: Mapping[str, Any]) -> CoefPrior:
-    """Return the prior that `CoefPrior.to_dict` described.
-
-    Examples
-    --------
-    >>> coef_prior_from_dict(GPrior(g=47).to_dict())
-    GPrior(g=47.0)
-    """
+    """Return the prior that `CoefPrior.to_dict` described."""
     return COEF_PRIORS.from_dict(stored)

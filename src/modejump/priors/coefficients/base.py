@@ -32,13 +32,6 @@ def floor_share(noise_floor: float, n: float, tss: float) -> float:
 
     Every residual sum of squares grows by ``n * noise_floor**2``, so that a residual share becomes ``resid + (1 -
     resid) * share``.
-
-    Parameters
-    ----------
-    noise_floor : float
-        Standard deviation that the measurement cannot resolve, in units of the response.
-    n, tss : float
-        Observations, and RSS of the base model.
     """
     unresolved = n * noise_floor**2
     return unresolved / (tss + unresolved) if unresolved > 0.0 else 0.0
@@ -69,29 +62,17 @@ class CoefPrior:
     - ``mixture_form(par, n, base, k)``: for a mixture of g-priors, the prior of g as ``((shift, scale, alpha, beta,
       delta), constant)``. With ``g = shift + scale * x`` and ``t = log x``, the log density of t is ``alpha t - beta
       log(1 + x) - delta / x + constant``. Where one of the formulas above is missing, it follows from this one.
-
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    shrinks : bool
-        Whether coefficients are shrunk by g / (1 + g); if not, their prior is flat.
-    needs_information : bool
-        Whether ``log_laplace`` depends on the information matrix, so that a fit must be more exact.
-    survives_separation : bool
-        Whether it keeps coefficients finite where the likelihood has no maximum.
-    penalises_size : bool
-        Whether models of more columns have to earn them.
-    known_variance : bool
-        Whether the error variance is known, as ``par[0]``: for Gaussian responses only.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # what users call it
     code: ClassVar[int]
-    shrinks: ClassVar[bool] = True
+    shrinks: ClassVar[bool] = True  # whether coefficients are shrunk by g / (1 + g); if not, their prior is flat
+    # Whether ``log_laplace`` depends on the information matrix, so that a fit must be more exact.
     needs_information: ClassVar[bool] = True
+    # Whether it keeps coefficients finite where the likelihood has no maximum.
     survives_separation: ClassVar[bool] = False
-    penalises_size: ClassVar[bool] = True
+    penalises_size: ClassVar[bool] = True  # whether models of more columns have to earn them
+    # Whether the error variance is known, as ``par[0]``: for Gaussian responses only.
     known_variance: ClassVar[bool] = False
 
     log_bayes_factor: ClassVar[Any] = None

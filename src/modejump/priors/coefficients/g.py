@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from modejump.core.compilation import kernel
-from modejump.priors.base import real_number
+from modejump.core.numbers import real_number
 from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modejump.priors.base import real_number
+from modejump.core.numbers import real_number
 from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 HALF_LOG_PI = 0.5 * math.log(math.pi)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from modejump.priors.base import real_number
+from modejump.core.numbers import real_number
 from modejump.priors.coefficients.base import CoefPrior, compiled, plain
 
 

@@ -1,4 +1,4 @@
-"""Checked numbers for the parameters of priors."""
+"""Numbers that users give, checked."""
 
 import math
 import numbers
@@ -15,11 +15,11 @@ def real_number(value: Any, what: str, above: float = -math.inf, below: float = 
             return number
     limits = [f"above {above:g}"] if above > -math.inf else []
     limits += [f"below {below:g}"] if below < math.inf else []
-    raise InputError(f"{what} must be a finite number {' and '.join(limits)}, got {value!r}.")
+    raise InputError(f"{what} must be a finite number {' and '.join(limits)}; got {value!r}.")
 
 
 def whole_number(value: Any, what: str, least: int = 0) -> int:
     """Return value as an int that is at least `least`, or raise `InputError` naming what it is."""
     if not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= least:
         return int(value)
-    raise InputError(f"{what} must be a whole number that is at least {least}, got {value!r}.")
+    raise InputError(f"{what} must be a whole number of at least {least}; got {value!r}.")
