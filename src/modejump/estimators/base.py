@@ -1,4 +1,4 @@
-"""What the estimators share: fit, prediction, tables of the posterior, storage, and what scikit-learn asks for."""
+"""What the estimators share: fit, prediction, storage, and what scikit-learn asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,6 @@ from modejump.estimators.questions.questions import Questions
 from modejump.estimators.questions.typical import Covariate, describe_covariates
 from modejump.estimators.reports import Reports
 from modejump.estimators.transform import FeatureMaker
-from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
@@ -39,13 +38,6 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.result import Result
 from modejump.samplers.sample import sample
 from modejump.samplers.warmup.noise import settle_noise
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
-    from modejump.posterior.verdict import Verdict
-
-# Rows of ``models_``; ``posterior_.models(limit=None)`` has all.
-MODELS_SHOWN = 1000
 
 
 class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
@@ -236,96 +228,6 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         predictor, new = self._fitted.predictor(kind), self._new_rows(X, kind, offset)
         lower, upper = predictor.interval(new, level)
         return frame_like(X, {"mean": predictor.mean(new), "lower": lower, "upper": upper})
-
-    # --- what the posterior says ----------------------------------------------------------------------------------
-
-    @property
-    def inclusion_(self) -> pd.DataFrame:
-        """Inclusion probability of each term or law, best first."""
-        return self._fitted.inclusion
-
-    @property
-    def models_(self) -> pd.DataFrame:
-        """The leading models, best first."""
-        return self._fitted.models(MODELS_SHOWN)
-
-    @property
-    def verdict_(self) -> Verdict:
-        """What can be said about convergence."""
-        return self._fitted.verdict
-
-    def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
-        """The largest set of terms whose expected false discovery rate is at most ``fdr``.
-
-        Parameters
-        ----------
-        fdr : float
-            The rate, at least 0 and below 1.
-
-        Returns
-        -------
-        DataFrame
-            One row for each term of the set, highest ``probability`` first; ``fdr`` is the rate of those up to it.
-        """
-        return self._fitted.discoveries(fdr)
-
-    def best_model(self) -> tuple[str, ...]:
-        """Terms of the model of highest posterior probability; those always in are left out."""
-        return self._fitted.best_model()
-
-    def median_model(self) -> tuple[str, ...]:
-        """Terms with inclusion probability of at least one half; those always in are left out."""
-        return self._fitted.median_model()
-
-    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
-        """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
-
-        The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most
-        priors, so only differences between models have a meaning.
-
-        Parameters
-        ----------
-        features : sequence of str or Feature
-            Terms of the model; those always in may be left out. Features need not be among those that a search found,
-            unless the model was read from a file, which holds no data.
-        """
-        return self._fitted.log_marginal_likelihood(features)
-
-    @documented()
-    def coefficients(self, kind: str = "bma") -> pd.DataFrame:
-        """Posterior mean and standard deviation of every coefficient, on the original scale of its column.
-
-        {parameters}
-
-        Returns
-        -------
-        DataFrame
-            The intercept, then one row for each design column or law, with ``mean``, ``sd``, ``conditional_mean`` and
-            ``conditional_sd`` (given that it is in the model) and the ``probability`` that it is.
-        """
-        return self._labelled(self._fitted.predictor(kind).coefficient_moments())
-
-    def _response_words(self) -> str:
-        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        return self.problem_.family.words()
-
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
-        from modejump.estimators.summary import summarise
-
-        return summarise(self._fitted, features, models, response=self._response_words())
-
-    @documented()
-    def summary(self, features: int = 20, models: int = 5) -> str:
-        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
-
-        {parameters}
-        """
-        return self.page(features, models).text()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted model into a directory, without pickle and without the data; ``modejump.load`` reads it.

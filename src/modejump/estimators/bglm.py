@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from modejump.estimators.docs import documented
 from modejump.estimators.given import check_names, read_given
 from modejump.estimators.options import Options, name_some, read_always_in
 from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
+from modejump.estimators.summary import plural
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import labelled
@@ -29,9 +30,6 @@ from modejump.priors.models import resolve_model_prior
 from modejump.priors.sizes import SizePrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
@@ -213,18 +211,11 @@ class Selection(PosteriorEstimator):
         refuse_not_finite(fixed, self.problem_.always_in)
         return columns, fixed
 
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
-        from modejump.estimators.summary import plural, summarise
-
-        more: dict[str, Any] = {}
+    def _page_facts(self) -> dict[str, Any]:
+        facts = super()._page_facts()
         if self._fitted.laws is not None:
-            more = {"covariates": plural(len(self.table_.variables), "covariate"), "prior": self._options.model_prior}
-        return summarise(self._fitted, features, models, response=self._response_words(), **more)
+            facts |= {"covariates": plural(len(self.table_.variables), "covariate"), "prior": self._options.model_prior}
+        return facts
 
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, each with the probability that at least one of them is in the model.

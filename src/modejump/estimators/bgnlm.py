@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
 from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
 from modejump.estimators.docs import documented
-from modejump.estimators.summary import plural, summarise
+from modejump.estimators.questions.law_terms import Estimates, constants_of_best
+from modejump.estimators.summary import plural
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
@@ -22,9 +24,6 @@ from modejump.likelihoods import Family
 from modejump.posterior.coefficients import labelled
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
 
 _OWN = """
 model_prior : ComplexityPrior, optional
@@ -59,6 +58,9 @@ noise_floor : float, optional
 
 class LawSearch(PosteriorEstimator):
     """Search for laws among nonlinear features, whatever the family of the response."""
+
+    # The law and its constants that a file had, which holds no rows to find them by.
+    _constants_read: tuple[str, Estimates | None] = ("", None)
 
     def __init__(
         self,
@@ -154,6 +156,43 @@ class LawSearch(PosteriorEstimator):
 
         return law_table(self._fitted)
 
+    def constants(self, level: float = 0.9) -> pd.DataFrame:
+        """Constants inside the best model, with intervals, as :func:`modejump.fit_law` finds them.
+
+        They are fitted together with the coefficients by maximum likelihood, given the form of the law.
+
+        Parameters
+        ----------
+        level : float
+            Level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each constant, named as in ``equation(numbers=False)``: ``value``, ``lower``, ``upper``, and
+            ``simple``, an integer, fraction or multiple of pi that the data do not tell from it, or empty. No rows
+            where the best model has no constants.
+
+        Examples
+        --------
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 100)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0) + np.random.default_rng(1).normal(0.0, 0.01, 100)).rename("rate")
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=4000), random_state=1).fit(X, rate)
+        >>> model.equation(numbers=False)
+        '1/(S + c0)'
+        >>> model.constants().round(2)
+            value  lower  upper simple
+        c0   2.01   1.99   2.03      2
+        """
+        return self._estimated_constants().with_simple(level)
+
+    def _estimated_constants(self) -> Estimates:
+        """Those of the best model; a model read from a file has them from there."""
+        law, known = self._constants_read
+        if known is not None and self._fitted.searched is None and law == self.equation(numbers=False):
+            return known
+        return constants_of_best(self)
+
     def _event(self) -> str:
         """What the mean of the response is the mean of."""
         return Feature.covariate(self.target_).text
@@ -166,24 +205,14 @@ class LawSearch(PosteriorEstimator):
         """The prior of the models, as the page states it."""
         return self._options.model_prior
 
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
+    def _page_facts(self) -> dict[str, Any]:
         equation, family = "", self.problem_.family
         if not family.custom:
             equation = f"{family.text(self._event())} = {self.equation()}"
-        return summarise(
-            self._fitted,
-            features,
-            models,
-            response=self._response_words(),
-            covariates=self._covariates(),
-            prior=self._stated_prior(),
-            equation=equation,
-        )
+        more = {"covariates": self._covariates(), "prior": self._stated_prior(), "equation": equation}
+        with suppress(InputError):
+            more |= {"law": self.equation(numbers=False), "constants": self.constants()}
+        return super()._page_facts() | more
 
 
 @documented(_OWN)
