@@ -83,6 +83,15 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         offset : array of shape (n,), or str, optional
             Known part of the linear predictor, such as the logarithm of the exposure for counts, or the name of its
             column in X; not for a Gaussian response, where it can be subtracted from y.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> rng = np.random.default_rng(1)
+        >>> table = pd.DataFrame({"dose": rng.uniform(0, 4, 60), "age": rng.normal(size=60), "site": ["A", "B"] * 30})
+        >>> table["growth"] = 2.0 * table["dose"] + 3.0 * (table["site"] == "B") + rng.normal(size=60)
+        >>> BGLMRegressor().fit(table, "growth").best_model()
+        ('dose', 'site')
         """
         return self._fit_here(*self._read(X, y, sample_weight, offset))
 
@@ -236,6 +245,16 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         ----------
         path : str or path
             The directory; made where it does not exist.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from modejump import BGLMRegressor, load
+        >>> x = np.random.default_rng(1).normal(size=(40, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = BGLMRegressor().fit(x, x[:, 0]).save(f"{folder}/model")
+        ...     load(path).best_model()
+        ('x0',)
         """
         from modejump.estimators.storage import save
 
@@ -262,6 +281,19 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         ndarray, tuple of two of them, or data frame
             The predictive mean, on the scale of the response; with ``return_std``, the mean and the standard deviation
             of a new observation; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = BGLMRegressor().fit(X, y)
+        >>> model.predict(X.head(2)).round(1)
+        array([206.6,  71.6])
+        >>> model.predict(X.head(2), interval=0.9).round(1)
+            mean  lower  upper
+        0  206.6  117.0  296.2
+        1   71.6  -18.0  161.2
         """
         if return_std and interval is not None:
             raise InputError("predict gives an interval or return_std, not both; call it twice.")
@@ -284,6 +316,14 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         """Share of the deviance that the predictions explain: R squared for a Gaussian response.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> round(BGLMRegressor().fit(X[:300], y[:300]).score(X[300:], y[300:]), 2)
+        0.51
         """
         X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         mean = self._mean(X, "bma", offset)
@@ -321,6 +361,15 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         ndarray of shape (rows,), or data frame
             Labels; with ``interval``, a frame with columns ``class``, and ``mean``, ``lower`` and ``upper`` of the
             probability of the second class.
+
+        Examples
+        --------
+        >>> from modejump import BGLMClassifier
+        >>> X = np.random.default_rng(1).normal(size=(200, 3))
+        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
+        >>> model = BGLMClassifier().fit(X, y)
+        >>> model.predict(X[:3]).tolist()
+        ['yes', 'yes', 'yes']
         """
         if interval is None:
             second = self._mean(X, kind, offset) > 0.5
@@ -342,6 +391,16 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         ndarray of shape (rows, 2), or data frame
             Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
             and ``upper`` for the second class.
+
+        Examples
+        --------
+        >>> from modejump import BGLMClassifier
+        >>> X = np.random.default_rng(1).normal(size=(200, 3))
+        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
+        >>> model = BGLMClassifier().fit(X, y)
+        >>> model.predict_proba(X[:2]).round(2)
+        array([[0.3 , 0.7 ],
+               [0.26, 0.74]])
         """
         if interval is not None:
             return self._mean_and_interval(X, interval, kind, offset)
@@ -353,6 +412,15 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         """Logarithms of the probabilities of the classes, in the order of ``classes_``.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from modejump import BGLMClassifier
+        >>> X = np.random.default_rng(1).normal(size=(200, 3))
+        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
+        >>> model = BGLMClassifier().fit(X, y)
+        >>> model.predict_log_proba(X[:1]).round(2)
+        array([[-1.2 , -0.36]])
         """
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.predict_proba(X, kind=kind, offset=offset)))
@@ -362,6 +430,15 @@ class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
         """Share of rows whose class is predicted.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from modejump import BGLMClassifier
+        >>> X = np.random.default_rng(1).normal(size=(200, 3))
+        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
+        >>> model = BGLMClassifier().fit(X, y)
+        >>> round(model.score(X, y), 2)
+        0.67
         """
         X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         weights = None if sample_weight is None else np.asarray(sample_weight)

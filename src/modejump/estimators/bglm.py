@@ -112,6 +112,14 @@ class Selection(PosteriorEstimator):
             Known part of the linear predictor, or the name of its column; not for a Gaussian response.
         python : bool
             Evaluate any Python in the formula. Only for formulas that you trust as you trust a program.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> cars = pd.DataFrame({"weight": rng.uniform(1, 3, 80), "doors": rng.choice(["two", "four"], 80)})
+        >>> cars["use"] = 5.0 * np.log(cars["weight"]) + rng.normal(0.0, 0.1, 80)
+        >>> BGLMRegressor().fit_formula("use ~ weight + log(weight) + C(doors)", cars).best_model()
+        ('log(weight)',)
         """
         return self._fit_here(*self._read_formula(formula, data, sample_weight, offset, python=python))
 
@@ -233,6 +241,16 @@ class Selection(PosteriorEstimator):
         -------
         DataFrame
             ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+        >>> X["twin"] = X["a"] + rng.normal(0.0, 0.05, 100)
+        >>> model = BGLMRegressor().fit(X, X["a"] + rng.normal(size=100))
+        >>> model.credible_sets()[["covariates", "probability"]].round(2)
+          covariates  probability
+        0  (twin, a)          1.0
         """
         return self._fitted.credible_sets(level, purity, min_probability)
 

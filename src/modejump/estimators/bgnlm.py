@@ -151,6 +151,18 @@ class LawSearch(PosteriorEstimator):
             of a row that is left out; constants inside features count as fitted, but features are not searched for
             again) and ``as_good`` (whether the mean squared error is within one standard error of the smallest). See
             :func:`modejump.posterior.best_laws.law_table` for what is computed.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(2).uniform(0.5, 3.0, (80, 2))
+        >>> y = 2.0 + x[:, 0] ** 2 / x[:, 1] + np.random.default_rng(3).normal(0.0, 0.1, 80)
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+        >>> model.law_table()[["complexity", "law", "error"]].head(4).round(2)
+           complexity      law  error
+        0           0        1   2.43
+        1           1       x0   1.77
+        2           2     x0^2   1.76
+        3           4  x0^2/x1   0.11
         """
         from modejump.posterior.best_laws import law_table
 
@@ -278,6 +290,14 @@ class BGNLMClassifier(PosteriorClassifier, LawSearch):
     {parameters}
 
     {attributes}
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(2).uniform(-2.0, 2.0, (200, 2))
+    >>> y = np.where(x[:, 0] * x[:, 1] + np.random.default_rng(3).normal(0.0, 0.5, 200) > 0.0, "yes", "no")
+    >>> model = BGNLMClassifier(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+    >>> model.best_model()
+    ('x0*x1',)
     """
 
     def _event(self) -> str:

@@ -44,6 +44,15 @@ class LawFit:
         (Laplace's approximation). A constant that is the coefficient of a term is a coefficient there. Under Student-t
         errors it is given the weights that the law itself has estimated, so that it compares no laws;
         ``bayes_factor`` does.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+    >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+    >>> fit = fit_law("S/(S + c)", X, rate)
+    >>> fit.text, round(fit.r2, 4)
+    ('0.005739 + 2.994*S/(S + 2.008)', 0.9998)
     """
 
     def __init__(self, law: Node, terms: Sequence[Term], table: Table, family: Family, estimate: Estimate) -> None:
@@ -85,6 +94,14 @@ class LawFit:
         ----------
         X : data frame or array
             The columns of the fit.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+        >>> fit_law("S/(S + c)", X, rate).predict(pd.DataFrame({"S": [2.0, 1000.0]})).round(2)
+        array([1.5 , 2.99])
         """
         spec = self._table.spec
         assert isinstance(spec, TableSpec)
@@ -110,6 +127,16 @@ class LawFit:
             A :class:`modejump.BGNLMRegressor` or :class:`modejump.BGNLMClassifier`, fitted to the same data.
         log : bool
             Whether to return the natural logarithm.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from modejump import Budget
+        >>> X = pd.DataFrame({"a": np.linspace(1.0, 3.0, 50), "b": np.cos(np.arange(50.0))})
+        >>> y = X["a"] ** 2 + np.random.default_rng(1).normal(0.0, 0.1, 50)
+        >>> model = BGNLMRegressor(chains=2, budget=Budget(steps=1000), random_state=1, progress=False).fit(X, y)
+        >>> model.best_model(), round(fit_law("exp(a)", X, y).bayes_factor(model, log=True))
+        (('a^2',), -58)
         """
         best = model.best_model()
         target = model.posterior_.searched
@@ -135,7 +162,20 @@ class LawFit:
             return float(ours - theirs if log else np.exp(ours - theirs))
 
     def summary(self) -> str:
-        """The fit as text."""
+        """The fit as text.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+        >>> print(fit_law("S/(S + c)", X, rate).summary())
+        rate = 0.005739 + 2.994*S/(S + 2.008)
+        R2 0.999778, log marginal likelihood 193.57 (against the intercept)
+        <BLANKLINE>
+            value   lower   upper simple
+        c 2.00789 1.96735 2.04842      2
+        """
         response = self._family.text(self._table.target) if not self._family.conjugate else self._table.target
         head = f"{response} = {self.text}"
         fit = f"R2 {self.r2:.6g}, log marginal likelihood {self.log_marginal_likelihood:.2f} (against the intercept)"

@@ -164,7 +164,16 @@ class LogicSearch(LawSearch):
         return prior_of_all(self._options.model_prior, self.table_)
 
     def marker_inclusion(self) -> pd.Series:
-        """Probability of each binary covariate to be in some feature of the model, highest first."""
+        """Probability of each binary covariate to be in some feature of the model, highest first.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(2).integers(0, 2, (300, 5))
+        >>> y = 2.0 * (x[:, 0] & x[:, 3]) + np.random.default_rng(3).normal(size=300)
+        >>> model = LogicRegressor(space=LogicSpace(leaves=2), budget=Budget(steps=4000), random_state=1).fit(x, y)
+        >>> model.marker_inclusion().head(2).to_dict()
+        {'x0': 1.0, 'x3': 1.0}
+        """
         from modejump.posterior.credible_sets import covariate_inclusion
 
         return covariate_inclusion(self._fitted).sort_values(ascending=False, kind="stable")
@@ -240,6 +249,15 @@ class LogicClassifier(PosteriorClassifier, LogicSearch):
     {parameters}
 
     {attributes}
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(2).integers(0, 2, (300, 5))
+    >>> risk = 6.0 * (x[:, 0] & x[:, 3]) - 3.0
+    >>> y = np.where(risk + np.random.default_rng(3).logistic(size=300) > 0.0, "sick", "well")
+    >>> model = LogicClassifier(space=LogicSpace(leaves=2), budget=Budget(steps=4000), random_state=1).fit(x, y)
+    >>> model.median_model()
+    ('x0 & x3',)
     """
 
     def _event(self) -> str:

@@ -155,6 +155,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     estimator
         Of the class that was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> x = np.random.default_rng(1).normal(size=(40, 2))
+    >>> model = BGLMRegressor().fit(x, x[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(model.save(f"{folder}/model"))
+    >>> bool((again.predict(x) == model.predict(x)).all())
+    True
     """
     folder = Path(path)
     if JOB.exists(folder) and not MODEL.exists(folder):

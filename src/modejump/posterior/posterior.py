@@ -61,6 +61,14 @@ class Posterior:
         its square.
     reweighting : Reweighting, optional
         For a posterior of models under other priors than those of the run: how it came about.
+
+    Examples
+    --------
+    >>> from modejump import BGLMRegressor
+    >>> x = np.random.default_rng(1).normal(size=(40, 3))
+    >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+    >>> posterior.exact, posterior.n_models, posterior.inclusion.index.tolist()
+    (True, 8, ['x0', 'x2', 'x1'])
     """
 
     problem: Any
@@ -114,6 +122,15 @@ class Posterior:
         ----------
         *others : Posterior
             Posteriors of the same data, terms or space, and priors, from other chains.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor, Budget
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> new = BGLMRegressor(algorithm="mjmcmc", budget=Budget(steps=500))
+        >>> one, two = (new.set_params(random_state=s).fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_ for s in (1, 2))
+        >>> one.merge(two).result.batch_means.shape[0]
+        8
         """
         from modejump.posterior.merge import merge_posteriors
 
@@ -226,6 +243,16 @@ class Posterior:
             ``features`` (names of the terms chosen; those always in are understood), ``log_posterior``
             (``log p(M) + log p(y|M) - log p(y|base)``), ``probability`` (exact, or share of the sampling
             steps), ``renormalised`` over the models evaluated, and ``size``.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.models(2)[["features", "size"]]
+               features  size
+        0      (x0, x2)     2
+        1  (x0, x1, x2)     3
         """
         if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
             raise InputError(f"limit must be a whole number of at least 1 or None for all models; got {limit!r}.")
@@ -254,11 +281,29 @@ class Posterior:
         return pd.Series(values, index=index, name="probability")
 
     def best_model(self) -> tuple[str, ...]:
-        """Names of the terms in the most probable model (those always in are understood)."""
+        """Names of the terms in the most probable model (those always in are understood).
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.best_model()
+        ('x0', 'x2')
+        """
         return self._names_of(self._members("best"))
 
     def median_model(self) -> tuple[str, ...]:
-        """Names of the terms with inclusion probability of at least 1/2: the median probability model."""
+        """Names of the terms with inclusion probability of at least 1/2: the median probability model.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.median_model()
+        ('x0', 'x2')
+        """
         return self._names_of(self._members("median"))
 
     def _members(self, kind: str) -> list[int]:
@@ -269,18 +314,15 @@ class Posterior:
     def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
         """The terms to report at a Bayesian false discovery rate.
 
-        It is the largest set whose expected share of false terms, given the data and the priors, is at most ``fdr``;
-        that share is the mean of ``1 - probability`` over the set.
+        See :func:`modejump.posterior.discoveries.discoveries` for what is computed.
 
-        Parameters
-        ----------
-        fdr : float
-            The rate.
-
-        Returns
-        -------
-        DataFrame
-            ``probability`` of each term reported, highest first, and ``fdr`` of the terms up to it.
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.discoveries(0.05).index.tolist()
+        ['x0', 'x2']
         """
         from modejump.posterior.discoveries import discoveries
 
@@ -289,23 +331,17 @@ class Posterior:
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, with the probability that at least one of them is in the model.
 
-        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held.
-        Correlations are those of the columns given the terms that are always in; between terms of several columns, the
-        largest one.
+        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held, and
+        for the parameters. Correlations are those of the columns given the terms that are always in; between terms of
+        several columns, the largest one.
 
-        Parameters
-        ----------
-        level : float
-            Share of its group's probability that a set must have.
-        purity : float
-            Least absolute correlation between any two terms of a set.
-        min_probability : float
-            Sets of a lower probability are not reported.
-
-        Returns
-        -------
-        DataFrame
-            ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.credible_sets(min_probability=0.5)["leading"].tolist()
+        ['x0', 'x2']
         """
         from modejump.posterior.credible_sets import posterior_sets
 
@@ -317,6 +353,14 @@ class Posterior:
         Exact for Gaussian responses. For others it is Laplace's approximation, and -inf as well where the maximum
         likelihood estimate does not exist. After a search any feature of the space may be asked for, found or not,
         with its factors in any order, unless the posterior holds no rows.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> round(posterior.log_marginal_likelihood(["x0", "x2"]), 1)
+        54.9
         """
         given = [features] if isinstance(features, str | Expression) else list(features)
         if self.laws is not None:
@@ -385,6 +429,14 @@ class Posterior:
 
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
         families other than the Gaussian.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.predictor().coefficient_moments()["mean"].round(1)
+        array([0. , 1. , 0. , 0.7])
         """
         from modejump.posterior.prediction.gaussian import Predictor
         from modejump.posterior.prediction.glm import GlmPredictor
@@ -413,6 +465,14 @@ class Posterior:
             Draws of the coefficients.
         random_state : int
             Seed of these draws.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.to_arviz()["posterior"]["coefficient"].dims  # doctest: +SKIP
+        ('chain', 'draw', 'column')
         """
         from modejump.posterior.export import to_arviz
 
