@@ -10,10 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, warn_user
 from modejump.data.coding import TableSpec, is_frame, open_frame
@@ -23,7 +21,7 @@ from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Table, read_table
 from modejump.estimators.docs import documented
-from modejump.estimators.given import check_names, frame_like, read_given
+from modejump.estimators.given import Given, check_names, frame_like, read_given
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.estimators.questions.questions import Questions
@@ -93,11 +91,17 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         >>> BGLMRegressor().fit(table, "growth").best_model()
         ('dose', 'site')
         """
-        return self._fit_here(*self._read(X, y, sample_weight, offset))
+        return self._fit_given(read_given(X, y, sample_weight, offset))
+
+    def _fit_given(self, given: Given) -> Self:
+        """Fit to what was handed in."""
+        return self._fit_here(*self._read_given(given))
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
         """The rows and the options of a fit; the names of the columns are learnt."""
-        given = read_given(X, y, sample_weight, offset)
+        return self._read_given(read_given(X, y, sample_weight, offset))
+
+    def _read_given(self, given: Given) -> tuple[Table | Chunks, Options]:
         self._beside = given.named
         return self._read_table(*given[:4])
 
@@ -258,7 +262,7 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         """
         from modejump.estimators.storage import save
 
-        check_is_fitted(self, "posterior_")
+        self._fitted  # noqa: B018  not fitted, or of several classes: a sentence
         return save(self, Path(path))
 
 
@@ -337,116 +341,6 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = getattr(FAMILIES.get(str(self.family)), "response", "") in ("count", "amount")
-        return tags
-
-
-class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
-    """A posterior that predicts which of two classes a row belongs to."""
-
-    link: str | None
-    classes_: np.ndarray
-
-    def _response_words(self) -> str:
-        other, event = self.classes_.tolist()
-        return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
-
-    @documented()
-    def predict(self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None) -> Any:
-        """Predict the more probable class of new rows.
-
-        {parameters}
-
-        Returns
-        -------
-        ndarray of shape (rows,), or data frame
-            Labels; with ``interval``, a frame with columns ``class``, and ``mean``, ``lower`` and ``upper`` of the
-            probability of the second class.
-
-        Examples
-        --------
-        >>> from modejump import BGLMClassifier
-        >>> X = np.random.default_rng(1).normal(size=(200, 3))
-        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
-        >>> model = BGLMClassifier().fit(X, y)
-        >>> model.predict(X[:3]).tolist()
-        ['yes', 'yes', 'yes']
-        """
-        if interval is None:
-            second = self._mean(X, kind, offset) > 0.5
-            return self.classes_[second.astype(np.int64)]
-        ends = self._mean_and_interval(X, interval, kind, offset)
-        table = {name: np.asarray(ends[name]) for name in ("mean", "lower", "upper")}
-        return frame_like(X, {"class": self.classes_[(table["mean"] > 0.5).astype(np.int64)], **table})
-
-    @documented()
-    def predict_proba(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Predict the probabilities of the classes.
-
-        {parameters}
-
-        Returns
-        -------
-        ndarray of shape (rows, 2), or data frame
-            Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
-            and ``upper`` for the second class.
-
-        Examples
-        --------
-        >>> from modejump import BGLMClassifier
-        >>> X = np.random.default_rng(1).normal(size=(200, 3))
-        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
-        >>> model = BGLMClassifier().fit(X, y)
-        >>> model.predict_proba(X[:2]).round(2)
-        array([[0.3 , 0.7 ],
-               [0.26, 0.74]])
-        """
-        if interval is not None:
-            return self._mean_and_interval(X, interval, kind, offset)
-        probability = self._mean(X, kind, offset)
-        return np.column_stack([1.0 - probability, probability])
-
-    @documented()
-    def predict_log_proba(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
-        """Logarithms of the probabilities of the classes, in the order of ``classes_``.
-
-        {parameters}
-
-        Examples
-        --------
-        >>> from modejump import BGLMClassifier
-        >>> X = np.random.default_rng(1).normal(size=(200, 3))
-        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
-        >>> model = BGLMClassifier().fit(X, y)
-        >>> model.predict_log_proba(X[:1]).round(2)
-        array([[-1.2 , -0.36]])
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.predict_proba(X, kind=kind, offset=offset)))
-
-    @documented()
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of rows whose class is predicted.
-
-        {parameters}
-
-        Examples
-        --------
-        >>> from modejump import BGLMClassifier
-        >>> X = np.random.default_rng(1).normal(size=(200, 3))
-        >>> y = np.where(X[:, 1] + np.random.default_rng(2).logistic(size=200) > 0, "yes", "no")
-        >>> model = BGLMClassifier().fit(X, y)
-        >>> round(model.score(X, y), 2)
-        0.67
-        """
-        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(accuracy_score(np.asarray(y), self.predict(X, offset=offset), sample_weight=weights))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         return tags
 
 

@@ -16,7 +16,8 @@ from modejump.data.rows import in_place
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_formula, read_wide_table
 from modejump.data.wide_table import WideSpec, count_columns
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.docs import documented
 from modejump.estimators.given import check_names, read_given
 from modejump.estimators.options import Options, name_some, read_always_in
@@ -338,11 +339,11 @@ class BGLMRegressor(PosteriorRegressor, Selection):
 
 @documented(_OWN)
 class BGLMClassifier(PosteriorClassifier, Selection):
-    """Bayesian variable selection and model averaging for two classes: logistic regression and its like.
+    """Bayesian variable selection and model averaging for classes: logistic regression and its like.
 
     The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode jumping MCMC
     where it is not; predicted probabilities average over it. Marginal likelihoods are Laplace approximations, also
-    where columns separate the classes.
+    where columns separate the classes. Of more than two classes, each is fitted against the rest.
 
     {parameters}
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.docs import documented
 from modejump.estimators.questions.law_terms import Estimates, constants_of_best
 from modejump.estimators.summary import plural
@@ -281,11 +282,11 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
 
 @documented(_OWN)
 class BGNLMClassifier(PosteriorClassifier, LawSearch):
-    """Bayesian discovery of laws for two classes: logistic regression on nonlinear features found in the data.
+    """Bayesian discovery of laws for classes: logistic regression on nonlinear features found in the data.
 
     It searches and samples as :class:`BGNLMRegressor` does; marginal likelihoods are Laplace approximations, and models
     whose features separate the classes count like others. Coefficients inside projections are found by least
-    squares on the classes coded 0 and 1.
+    squares on the classes coded 0 and 1. Of more than two classes, each is fitted against the rest.
 
     {parameters}
 

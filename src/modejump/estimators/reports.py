@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from modejump.estimators.docs import documented
 from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options
@@ -71,6 +69,9 @@ class Reports(Equations):
              0.2061  sex + bmi + bp + s1 + s2 + s5
         ...
         """
+        return self._page_text(features, models)
+
+    def _page_text(self, features: int, models: int) -> str:
         return self.page(features, models).text()
 
     def report(
@@ -114,7 +115,7 @@ class Reports(Equations):
         """
         from modejump.report import write_report
 
-        check_is_fitted(self, "posterior_")
+        self._fitted  # noqa: B018  not fitted, or of several classes: a sentence
         prior, call = self._options.model_prior, python_call(self)
         return write_report(self, path, prior=prior, call=call, title=title, X=X, y=y, offset=offset)
 

@@ -16,9 +16,10 @@ from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
 from modejump.data.markers import MarkerSpec
 from modejump.data.wide_table import WideSpec
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
+from modejump.estimators.base import PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
 from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor, LawSearch
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.logic import LogicClassifier, LogicRegressor
 from modejump.estimators.options import Options, saved_transforms
 from modejump.estimators.questions.law_terms import Estimates
