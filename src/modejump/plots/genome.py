@@ -46,11 +46,7 @@ def plot_genome(
     threshold : float
         Markers of this probability or more stand out.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

@@ -41,11 +41,7 @@ def plot_inclusion(model: Any, *, most: int = 10, least: float = 0.01, ax: Any =
     least : float
         The smallest probability to show. The leading feature is always shown.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
@@ -104,11 +100,7 @@ def plot_joint_inclusion(table: pd.DataFrame, *, most: int = 15, ax: Any = None)
     most : int
         How many terms to show at most, those of the largest probability first.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
