@@ -12,9 +12,12 @@ from sklearn.metrics import accuracy_score
 
 from modejump.core.errors import InputError
 from modejump.data.response import ManyClasses
+from modejump.data.tables import Table
 from modejump.estimators.base import PosteriorEstimator
 from modejump.estimators.docs import documented
 from modejump.estimators.given import Given, frame_like, read_given
+from modejump.estimators.options import Options
+from modejump.estimators.prepare import Chunks
 from modejump.posterior.posterior import Posterior
 
 
@@ -38,9 +41,12 @@ class OneVersusRest(PosteriorEstimator):
             )
         return super()._fitted
 
+    def _keep(self, table: Table | Chunks, options: Options, posterior: Posterior) -> Self:
+        # An earlier fit may have been to more classes.
+        self.__dict__.pop("estimators_", None)
+        return super()._keep(table, options, posterior)
+
     def _fit_given(self, given: Given) -> Self:
-        for name in ("estimators_", "posterior_"):
-            self.__dict__.pop(name, None)
         try:
             return super()._fit_given(given)
         except ManyClasses as many:
@@ -54,8 +60,10 @@ class OneVersusRest(PosteriorEstimator):
             one = clone(self).fit(given.X, pd.Series(labels == label, name=name), given.sample_weight, given.offset)
             one._beside = given.named
             fitted.append(one)
+        self.__dict__.pop("posterior_", None)
         self.estimators_, self.classes_ = fitted, classes
         for known in ("n_features_in_", "feature_names_in_", "offset_", "seed_"):
+            self.__dict__.pop(known, None)
             if hasattr(fitted[0], known):
                 setattr(self, known, getattr(fitted[0], known))
         return self
@@ -66,7 +74,9 @@ class OneVersusRest(PosteriorEstimator):
             second = self._mean(X, kind, offset)
             return np.column_stack([1.0 - second, second])
         each = np.column_stack([one._mean(X, kind, offset) for one in self.estimators_])
-        return each / each.sum(axis=1, keepdims=True)
+        total = each.sum(axis=1, keepdims=True)
+        # A row that is like none of the classes tells nothing.
+        return np.divide(each, total, out=np.full_like(each, 1.0 / each.shape[1]), where=total > 0.0)
 
     @property
     def inclusion_(self) -> pd.DataFrame:
