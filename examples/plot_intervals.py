@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import modejump
-from modejump.plots.style import ACCENT, GREY, STRONG, WEAK, tidy
+from modejump.plots.style import ACCENT, STRONG, WEAK, tidy
 
 kinds = {"bma": "average of all", "median": "median model", "best": "best model"}
 names = [f"v{j}" for j in range(10)]
@@ -36,15 +36,15 @@ table = (
 print(table.round(3))
 
 # %%
-# The average predicts better than either single model, and its intervals hold what they promise. Bars are means over
-# the data sets, whiskers two standard errors.
+# The average predicts better than either single model, and its intervals hold what they promise. Points are means
+# over the data sets, whiskers two standard errors.
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.2), layout="constrained")
 for ax, column, label in zip(axes, ("rmse", "coverage"), ("root mean square error", "share inside 90 % intervals")):
     mean, error = table[column, "mean"], 2 * table[column, "sem"]
-    ax.barh(list(kinds.values()), mean, xerr=error, color=[STRONG, WEAK, WEAK], height=0.55, ecolor=GREY)
-    ax.set_xlim(0.9 * mean.min(), 1.03 * mean.max())
+    ax.hlines(list(kinds.values()), mean - error, mean + error, color=WEAK, linewidth=4.0)
+    ax.plot(mean, list(kinds.values()), "o", color=STRONG, markersize=8)
     ax.set_xlabel(label)
-    ax.invert_yaxis()
+    ax.set_ylim(2.5, -0.5)
     tidy(ax)
 axes[1].axvline(0.9, color=ACCENT, linewidth=1.2, linestyle="--")
 plt.show()

@@ -75,11 +75,8 @@ _DECIMAL = typer.Option(rich_help_panel=_READING, metavar="CHAR", help="Decimal 
 _ENCODING = typer.Option(
     rich_help_panel=_READING, metavar="NAME", help="Encoding of CSV: utf-8 by default; latin-1, cp1252, utf-16, ..."
 )
-_NA = typer.Option(
-    rich_help_panel=_READING,
-    metavar="A,B",
-    help="Texts for missing values, beside the empty cell, NA, NaN and the like.",
-)
+_NA = typer.Option(rich_help_panel=_READING, metavar="A,B", help="Texts for missing values, beside NA and the like.")
+_SHEET = typer.Option(rich_help_panel=_READING, metavar="NAME", help="Sheet of an Excel file; the first by default.")
 _JSON = typer.Option(rich_help_panel=_OUTPUT, metavar="FILE", help="Write the answer as JSON; - for standard output.")
 _PLOT = typer.Option(
     rich_help_panel=_OUTPUT,
@@ -225,6 +222,7 @@ def fit(
     decimal: Annotated[str, _DECIMAL] = ".",
     encoding: Annotated[str | None, _ENCODING] = None,
     na: Annotated[str, _NA] = "",
+    sheet: Annotated[str | None, _SHEET] = None,
     json: Annotated[Path | None, _JSON] = None,
     plot: Annotated[Path | None, _PLOT] = None,
 ) -> None:
@@ -278,6 +276,7 @@ def predict(
     decimal: Annotated[str, _DECIMAL] = ".",
     encoding: Annotated[str | None, _ENCODING] = None,
     na: Annotated[str, _NA] = "",
+    sheet: Annotated[str | None, _SHEET] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write JSON instead; - for standard output.")
     ] = None,

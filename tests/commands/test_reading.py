@@ -192,7 +192,7 @@ def test_a_workbook_says_which_sheet_is_read_and_blank_rows_do_not_count(table, 
     assert "'two lines' in row 11" in refused(capsys, "book.xlsx")
     book.active["B11"] = 0.5
     book.save("book.xlsx")
-    with pytest.warns(ModejumpWarning, match="2 sheets; the first, 'first', is read"):
+    with pytest.warns(ModejumpWarning, match="2 sheets, 'first', 'second'; the first is read"):
         assert len(open_table(Path("book.xlsx")).frame) == ROWS
 
 
@@ -253,6 +253,24 @@ def test_without_openpyxl_excel_files_say_what_to_install(table, monkeypatch, ca
     Path("table.xlsx").write_bytes(b"PK\x03\x04")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'modejump[excel]'" in refused(capsys, "table.xlsx")
+
+
+def test_a_sheet_is_read_by_its_name(table, capsys):
+    with pd.ExcelWriter("book.xlsx") as book:
+        pd.DataFrame({"note": ["nothing here"]}).to_excel(book, sheet_name="notes", index=False)
+        table.to_excel(book, sheet_name="Messung 1", index=False)
+    assert main(["fit", "book.xlsx", "--sheet", "Messung 1", "--target", "y", "--out", "run", "--quiet"]) == 0
+    assert main(["predict", "run", "book.xlsx", "--sheet", "Messung 1", "-o", "new.csv"]) == 0
+    assert len(pd.read_csv("new.csv")) == ROWS
+    capsys.readouterr()
+    assert "no sheet 'data'; its sheets are 'notes', 'Messung 1'." in refused(capsys, "book.xlsx", "--sheet", "data")
+    assert main(["predict", "run", "book.xlsx", "--sheet", "data"]) == 2
+    assert "its sheets are 'notes', 'Messung 1'." in " ".join(capsys.readouterr().err.split())
+    table.to_csv("plain.csv", index=False)
+    assert "--sheet is about Excel files" in refused(capsys, "plain.csv", "--sheet", "data")
+    table.to_parquet("table.parquet")
+    with pytest.raises(InputError, match="--sheet is about Excel files"):
+        open_table(Path("table.parquet"), Reading(sheet="data"))
 
 
 @pytest.mark.parametrize("option", [{"sep": ";"}, {"decimal": ","}, {"encoding": "latin-1"}, {"na": ("x",)}])

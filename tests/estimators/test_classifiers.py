@@ -288,10 +288,6 @@ COIN = [0, 1] * (ROWS // 2)
 REFUSED = {
     "one class": (lambda: fit(["u"] * ROWS), "y has one class only, 'u'"),
     "one class of positive weight": (lambda: fit(COIN, sample_weight=[1.0, 0.0] * 15), "y has one class only, 0"),
-    "three classes": (
-        lambda: fit(["u", "v", "w"] * 10),
-        "Only binary classification is supported, and y has 3 classes: 'u', 'v', 'w'",
-    ),
     "continuous": (lambda: fit(np.linspace(0.1, 1.0, ROWS)), "y is continuous, and a classifier needs labels"),
     "missing text": (lambda: fit(pd.Series([None, "u", "v"] * 10)), "y is missing (NaN) in row 0"),
     "missing number": (lambda: fit([np.nan, 1.0, 0.0] * 10), "y is NaN in row 0"),

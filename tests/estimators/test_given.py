@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -194,17 +193,6 @@ def test_classifiers_give_classes_with_intervals():
     table = fitted.predict(NUMBERS, interval=0.8)
     assert (table["class"] == fitted.predict(NUMBERS)).all()
     assert table[["mean", "lower", "upper"]].equals(fitted.predict_proba(NUMBERS, interval=0.8))
-
-
-def test_more_classes_go_to_one_against_the_rest():
-    labels = np.digitize(Y, [0.0, 2.0])
-    with pytest.raises(InputError, match=r"3 classes: 0, 1, 2; .* sklearn\.multiclass\.OneVsRestClassifier"):
-        BGLMClassifier().fit(NUMBERS, labels)
-    several = OneVsRestClassifier(BGLMClassifier()).fit(NUMBERS, labels)
-    probability = several.predict_proba(NUMBERS)
-    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
-    assert several.classes_.tolist() == [0, 1, 2] and several.score(NUMBERS, labels) > 0.6
-    assert all(part.inclusion_.index[0] in ("age", "dose") for part in several.estimators_)
 
 
 # --- how long a fit takes ----------------------------------------------------------------------------------------

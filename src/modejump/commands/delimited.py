@@ -32,7 +32,7 @@ _COMPRESSED: tuple[tuple[bytes, Callable[..., Any]], ...] = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table of text is to be read.
+    """How a table of text, or a sheet of an Excel file, is to be read.
 
     Attributes
     ----------
@@ -44,12 +44,15 @@ class Reading:
         Encoding of the text; by default UTF-8, or UTF-16 where the file begins with its mark.
     na : tuple of str
         Texts that stand for missing values, beside the empty cell, NA, NaN and the like.
+    sheet : str, optional
+        Sheet of an Excel file; the first by default.
     """
 
     sep: str | None = None
     decimal: str = "."
     encoding: str | None = None
     na: tuple[str, ...] = ()
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         separator = self.separator("\t")
@@ -85,6 +88,19 @@ class Reading:
         for name, empty in (("sep", None), ("decimal", "."), ("encoding", None), ("na", ())):
             if name not in but and getattr(self, name) != empty:
                 raise InputError(f"--{name} is about text, and {what} holds none; leave it out.")
+        if "sheet" not in but:
+            self.refuse_sheet(what)
+
+    def refuse_sheet(self, what: str) -> None:
+        """Raise InputError where a sheet is named of a file that has none.
+
+        Parameters
+        ----------
+        what : str
+            The file, in words.
+        """
+        if self.sheet is not None:
+            raise InputError(f"--sheet is about Excel files, and {what} is none; leave it out.")
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
 import shlex
@@ -210,7 +211,7 @@ def open_table(path: Path, reading: Reading | None = None) -> TableFile:
         reading.refuse(f"the Parquet file {path}")
         table = TableFile(_read_parquet(path), f"the file {path}")
     elif path.suffix.lower() in _EXCEL:
-        reading.refuse(f"the Excel file {path}", but=["na"])
+        reading.refuse(f"the Excel file {path}", but=["na", "sheet"])
         table = _read_excel(path, reading)
     elif path.suffix.lower() in _NOT_READ:
         raise InputError(f"files such as {path} are not read; save it as .xlsx or CSV.")
@@ -223,6 +224,7 @@ def open_table(path: Path, reading: Reading | None = None) -> TableFile:
 
 
 def _read_text(text: Delimited) -> TableFile:
+    text.reading.refuse_sheet(text.name)
     text.separator = text.reading.separator(text.separator)
     return TableFile(text.read(), text.name, text)
 
@@ -235,7 +237,7 @@ def _standard_input(reading: Reading) -> TableFile:
 
 
 def _read_excel(path: Path, reading: Reading) -> TableFile:
-    """The first sheet of a workbook, by way of CSV, so that both are read alike; its lines are the sheet's rows."""
+    """A sheet of a workbook, by way of CSV, so that both are read alike; its lines are the sheet's rows."""
     try:
         from openpyxl import load_workbook
     except ImportError:
@@ -248,17 +250,21 @@ def _read_excel(path: Path, reading: Reading) -> TableFile:
         raise InputError(
             f"the file {path} cannot be read as Excel: {str(error).splitlines()[0].rstrip('.')}."
         ) from None
-    sheet = book.worksheets[0]
-    if len(book.worksheets) > 1:
-        warn_user(f"the file {path} has {len(book.worksheets)} sheets; the first, {sheet.title!r}, is read.")
+    sheets = {sheet.title: sheet for sheet in book.worksheets}
+    name = next(iter(sheets)) if reading.sheet is None else reading.sheet
+    listed = ", ".join(map(repr, sheets))
+    if name not in sheets:
+        raise InputError(f"the file {path} has no sheet {name!r}; its sheets are {listed}.")
+    if reading.sheet is None and len(sheets) > 1:
+        warn_user(f"the file {path} has {len(sheets)} sheets, {listed}; the first is read. Choose one by --sheet.")
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    for row in sheet.iter_rows(values_only=True):
+    for row in sheets[name].iter_rows(values_only=True):
         cells = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in row]
         writer.writerow(cells if any(cell is not None for cell in cells) else [])
     book.close()
-    text = Delimited(f"the file {path}", partial(io.BytesIO, content.getvalue().encode()), reading)
-    table = _read_text(text)
+    plain = dataclasses.replace(reading, sheet=None)
+    table = _read_text(Delimited(f"the file {path}", partial(io.BytesIO, content.getvalue().encode()), plain))
     table.rows = "row"
     return table
 

@@ -49,7 +49,7 @@ def run_fit(asked: Any) -> None:
     check_backend(asked.backend, asked.scheduler)
     check_json(asked.json)
     check_plot(asked.plot)
-    reading = Reading(asked.sep, asked.decimal, asked.encoding, asked.na)
+    reading = Reading(asked.sep, asked.decimal, asked.encoding, asked.na, asked.sheet)
     if _family(asked) not in FAMILIES:
         raise InputError(f"unknown --family {asked.family!r}; choose one of {', '.join(FAMILIES)}.")
     _check_logic(asked)
@@ -333,7 +333,9 @@ def _fit_frame(estimator: Any, table: TableFile, target: str, asked: Any, title:
 def _fit(estimator: Any, fit: str, data: tuple[Any, ...], more: dict[str, Any], title: str, run: Run | None) -> None:
     """Fit in the directory of a run, or without one."""
     if run is None:
-        getattr(estimator, fit)(*data, **more)
+        # One posterior for each of several classes has no page, so that they are refused here as a run does.
+        read = estimator._read if fit == "fit" else estimator._read_formula
+        estimator._fit_here(*read(*data, **more))
     else:
         run.title = title
         getattr(run, fit)(estimator, *data, **more)

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from modejump.commands.files import STANDARD
 from modejump.core.errors import InputError
-from modejump.estimators.base import MODELS_SHOWN
 from modejump.estimators.questions.exports import plain
+from modejump.estimators.questions.probabilities import MODELS_SHOWN
 from modejump.runtime.files import whole_file
 
 

@@ -17,7 +17,7 @@ from modejump.data.markers import MarkerSpec
 from modejump.data.parquet import scan_parquet
 from modejump.data.plink import PlinkGenotypes, read_plink
 from modejump.data.sources import Source
-from modejump.estimators.base import PosteriorClassifier
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.storage import load
 
 
@@ -29,7 +29,7 @@ def run_predict(asked: Any) -> None:
     asked : namespace
         The options of the command, by name.
     """
-    reading = Reading(asked.sep, asked.decimal, asked.encoding, asked.na)
+    reading = Reading(asked.sep, asked.decimal, asked.encoding, asked.na, asked.sheet)
     check_json(asked.json)
     if asked.json == STANDARD and asked.out == STANDARD:
         raise InputError("--json and --out both name standard output; give one of them a file.")

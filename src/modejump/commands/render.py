@@ -41,6 +41,8 @@ def print_summary(summary: Summary, console: Console, title: str) -> None:
     if summary.equation:
         console.print(Padding(Text("best model, with coefficients", style="dim"), (1, 1, 0, 1)))
         console.print(Padding(Text(summary.equation, style="bold"), (0, 1, 0, 3)))
+    for words in summary.constant_words:
+        console.print(Padding(Text(words), (0, 1, 0, 3)))
     console.print(Padding(model_table(summary.models), (1, 0)))
     sizes = fitted(size_table(summary.sizes), console, instead=_sizes_in_words(summary.sizes))
     console.print(Padding(Group(Text(f"{summary.size_words}:"), sizes), (0, 1, 1, 1)))

@@ -22,7 +22,17 @@ class InputError(ValueError):
 
 
 class ModejumpWarning(UserWarning):
-    """A result exists but deserves distrust, for instance when two estimates of one posterior disagree."""
+    """A result exists but deserves distrust, for instance when two estimates of one posterior disagree.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ModejumpWarning)  # such results are errors here
+    ...     warn_user("the chains sit apart; run longer.")
+    Traceback (most recent call last):
+        ...
+    modejump.core.errors.ModejumpWarning: the chains sit apart; run longer.
+    """
 
 
 class UnsavedWarning(ModejumpWarning):

@@ -167,6 +167,18 @@ def scan_parquet(
     -------
     Source
         To be given to ``fit`` in place of a table, with the name of the response.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from modejump import BGLMRegressor
+    >>> x = np.random.default_rng(1).normal(size=(60, 3))
+    >>> table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=x[:, 0] + np.sin(x[:, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table.to_parquet(f"{folder}/table.parquet")
+    ...     BGLMRegressor().fit(scan_parquet(f"{folder}/table.parquet"), "y").best_model()
+    ('a', 'b')
     """
     rows = whole_number(rows, "rows", least=1)
     given = [path] if isinstance(path, str | os.PathLike) else list(path)

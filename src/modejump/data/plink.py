@@ -40,6 +40,19 @@ class PlinkGenotypes:
         Individual identifiers of the rows.
     phenotypes : ndarray of shape (rows,)
         Phenotypes of the .fam file, NaN where they are missing: -9 or NA, and 0 where all others are 1 or 2.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bed_reader import to_bed
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> genotypes = np.array([[0, 1], [2, 1], [1, 0]], np.int8)
+    >>> known = {"sid": ["rs1", "rs2"], "pheno": ["1.5", "0.2", "3.1"]}
+    >>> to_bed(f"{folder.name}/study.bed", genotypes, properties=known)
+    >>> study = read_plink(f"{folder.name}/study.bed").beside(pd.DataFrame({"age": [40.0, 51.0, 33.0]}))
+    >>> study.names, study.rows
+    (('rs1', 'rs2', 'age'), 3)
+    >>> folder.cleanup()
     """
 
     path: Path
@@ -149,6 +162,19 @@ def read_plink(
     -------
     PlinkGenotypes
         Names, chromosomes and positions of the variants, phenotypes, and genotypes to be read some at a time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bed_reader import to_bed
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> genotypes = np.array([[0, 1], [2, 1], [1, 0]], np.int8)
+    >>> known = {"sid": ["rs1", "rs2"], "pheno": ["1.5", "0.2", "3.1"]}
+    >>> to_bed(f"{folder.name}/study.bed", genotypes, properties=known)
+    >>> study = read_plink(f"{folder.name}/study.bed")
+    >>> study.names, study.phenotype.tolist(), study.genotypes(0, 2).tolist()
+    (('rs1', 'rs2'), [1.5, 0.2, 3.1], [[0, 1], [2, 1], [1, 0]])
+    >>> folder.cleanup()
     """
     open_bed = _bed_reader()
     given = Path(path)

@@ -57,6 +57,21 @@ def _refuse_gaps(numbers: np.ndarray) -> None:
         raise InputError(f"y is {what} in row {row} (counting from 0); drop or impute such rows first.")
 
 
+class ManyClasses(InputError):
+    """The labels of a response are more than two; ``labels`` are those of the rows, ``classes`` each once."""
+
+    def __init__(self, labels: np.ndarray, classes: np.ndarray) -> None:
+        super().__init__(
+            f"y has {len(classes)} classes: {_some_labels(classes)}; choose two of them, or call fit(X, y) of a "
+            "classifier in Python, which fits each class against the rest."
+        )
+        self.labels, self.classes = labels, classes
+
+
+def _some_labels(classes: np.ndarray) -> str:
+    return ", ".join(repr(label) for label in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")
+
+
 def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """The two classes of a response, sorted, and for each row 1 where it has the second one and 0 elsewhere."""
     values = _plain_labels(_one_column(None if y is None else _label_values(y), rows))
@@ -67,14 +82,13 @@ def read_labels(y: Any, weights: np.ndarray | None, rows: int) -> tuple[np.ndarr
             "make classes of it first."
         )
     classes = np.unique(used)
-    shown = ", ".join(repr(label) for label in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")
     if len(classes) == 1:
-        raise InputError(f"y has one class only, {shown}, so there is nothing to tell apart; give rows of another too.")
-    if len(classes) > 2:
         raise InputError(
-            f"Only binary classification is supported, and y has {len(classes)} classes: {shown}; choose two of them, "
-            "or give the classifier to sklearn.multiclass.OneVsRestClassifier, which fits each class against the rest."
+            f"y has one class only, {_some_labels(classes)}, so there is nothing to tell apart; give rows of another "
+            "too."
         )
+    if len(classes) > 2:
+        raise ManyClasses(values, classes)
     return classes, (values == classes[1]).astype(np.float64)
 
 

@@ -291,6 +291,14 @@ def scan_dask(frame: Any) -> Source:
     ----------
     frame : dask.dataframe.DataFrame
         The table, with the response among its columns.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> table = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [1.0, 0.0, 1.0]}), npartitions=2)
+    >>> scan_dask(table).names
+    ('a', 'y')
     """
     if not _is_dask(frame) or not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
         raise InputError(f"scan_dask needs a data frame of Dask's; got {type(frame).__name__}.")

@@ -1,4 +1,4 @@
-"""What the estimators share: fit, prediction, tables of the posterior, storage, and what scikit-learn asks for."""
+"""What the estimators share: fit, prediction, storage, and what scikit-learn asks for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, warn_user
 from modejump.data.coding import TableSpec, is_frame, open_frame
@@ -23,14 +21,13 @@ from modejump.data.rows import as_if_writable
 from modejump.data.sources import is_source, open_rows, open_source
 from modejump.data.tables import Table, read_table
 from modejump.estimators.docs import documented
-from modejump.estimators.given import check_names, frame_like, read_given
+from modejump.estimators.given import Given, check_names, frame_like, read_given
 from modejump.estimators.options import Options, count_workers, read_always_in
 from modejump.estimators.prepare import Chunks, prepare
 from modejump.estimators.questions.questions import Questions
 from modejump.estimators.questions.typical import Covariate, describe_covariates
 from modejump.estimators.reports import Reports
 from modejump.estimators.transform import FeatureMaker
-from modejump.features.expression import Expression
 from modejump.likelihoods import FAMILIES, Family, resolve_family
 from modejump.posterior.posterior import Posterior
 from modejump.posterior.prediction.distribution import NewRows, new_rows
@@ -39,13 +36,6 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.result import Result
 from modejump.samplers.sample import sample
 from modejump.samplers.warmup.noise import settle_noise
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
-    from modejump.posterior.verdict import Verdict
-
-# Rows of ``models_``; ``posterior_.models(limit=None)`` has all.
-MODELS_SHOWN = 1000
 
 
 class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
@@ -91,12 +81,27 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         offset : array of shape (n,), or str, optional
             Known part of the linear predictor, such as the logarithm of the exposure for counts, or the name of its
             column in X; not for a Gaussian response, where it can be subtracted from y.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> rng = np.random.default_rng(1)
+        >>> table = pd.DataFrame({"dose": rng.uniform(0, 4, 60), "age": rng.normal(size=60), "site": ["A", "B"] * 30})
+        >>> table["growth"] = 2.0 * table["dose"] + 3.0 * (table["site"] == "B") + rng.normal(size=60)
+        >>> BGLMRegressor().fit(table, "growth").best_model()
+        ('dose', 'site')
         """
-        return self._fit_here(*self._read(X, y, sample_weight, offset))
+        return self._fit_given(read_given(X, y, sample_weight, offset))
+
+    def _fit_given(self, given: Given) -> Self:
+        """Fit to what was handed in."""
+        return self._fit_here(*self._read_given(given))
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> tuple[Table | Chunks, Options]:
         """The rows and the options of a fit; the names of the columns are learnt."""
-        given = read_given(X, y, sample_weight, offset)
+        return self._read_given(read_given(X, y, sample_weight, offset))
+
+    def _read_given(self, given: Given) -> tuple[Table | Chunks, Options]:
         self._beside = given.named
         return self._read_table(*given[:4])
 
@@ -237,96 +242,6 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         lower, upper = predictor.interval(new, level)
         return frame_like(X, {"mean": predictor.mean(new), "lower": lower, "upper": upper})
 
-    # --- what the posterior says ----------------------------------------------------------------------------------
-
-    @property
-    def inclusion_(self) -> pd.DataFrame:
-        """Inclusion probability of each term or law, best first."""
-        return self._fitted.inclusion
-
-    @property
-    def models_(self) -> pd.DataFrame:
-        """The leading models, best first."""
-        return self._fitted.models(MODELS_SHOWN)
-
-    @property
-    def verdict_(self) -> Verdict:
-        """What can be said about convergence."""
-        return self._fitted.verdict
-
-    def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
-        """The largest set of terms whose expected false discovery rate is at most ``fdr``.
-
-        Parameters
-        ----------
-        fdr : float
-            The rate, at least 0 and below 1.
-
-        Returns
-        -------
-        DataFrame
-            One row for each term of the set, highest ``probability`` first; ``fdr`` is the rate of those up to it.
-        """
-        return self._fitted.discoveries(fdr)
-
-    def best_model(self) -> tuple[str, ...]:
-        """Terms of the model of highest posterior probability; those always in are left out."""
-        return self._fitted.best_model()
-
-    def median_model(self) -> tuple[str, ...]:
-        """Terms with inclusion probability of at least one half; those always in are left out."""
-        return self._fitted.median_model()
-
-    def log_marginal_likelihood(self, features: str | Expression | Sequence[str | Expression]) -> float:
-        """Log Bayes factor of a model against the base model, ``log p(y|M) - log p(y|base)``.
-
-        The base model has the intercept and the terms always in. Its own marginal likelihood is improper for most
-        priors, so only differences between models have a meaning.
-
-        Parameters
-        ----------
-        features : sequence of str or Feature
-            Terms of the model; those always in may be left out. Features need not be among those that a search found,
-            unless the model was read from a file, which holds no data.
-        """
-        return self._fitted.log_marginal_likelihood(features)
-
-    @documented()
-    def coefficients(self, kind: str = "bma") -> pd.DataFrame:
-        """Posterior mean and standard deviation of every coefficient, on the original scale of its column.
-
-        {parameters}
-
-        Returns
-        -------
-        DataFrame
-            The intercept, then one row for each design column or law, with ``mean``, ``sd``, ``conditional_mean`` and
-            ``conditional_sd`` (given that it is in the model) and the ``probability`` that it is.
-        """
-        return self._labelled(self._fitted.predictor(kind).coefficient_moments())
-
-    def _response_words(self) -> str:
-        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
-        return self.problem_.family.words()
-
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
-        from modejump.estimators.summary import summarise
-
-        return summarise(self._fitted, features, models, response=self._response_words())
-
-    @documented()
-    def summary(self, features: int = 20, models: int = 5) -> str:
-        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
-
-        {parameters}
-        """
-        return self.page(features, models).text()
-
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted model into a directory, without pickle and without the data; ``modejump.load`` reads it.
 
@@ -334,10 +249,20 @@ class PosteriorEstimator(Reports, Questions, FeatureMaker, BaseEstimator):
         ----------
         path : str or path
             The directory; made where it does not exist.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from modejump import BGLMRegressor, load
+        >>> x = np.random.default_rng(1).normal(size=(40, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = BGLMRegressor().fit(x, x[:, 0]).save(f"{folder}/model")
+        ...     load(path).best_model()
+        ('x0',)
         """
         from modejump.estimators.storage import save
 
-        check_is_fitted(self, "posterior_")
+        self._fitted  # noqa: B018  not fitted, or of several classes: a sentence
         return save(self, Path(path))
 
 
@@ -360,6 +285,19 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         ndarray, tuple of two of them, or data frame
             The predictive mean, on the scale of the response; with ``return_std``, the mean and the standard deviation
             of a new observation; with ``interval``, a frame with columns ``mean``, ``lower`` and ``upper``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = BGLMRegressor().fit(X, y)
+        >>> model.predict(X.head(2)).round(1)
+        array([206.6,  71.6])
+        >>> model.predict(X.head(2), interval=0.9).round(1)
+            mean  lower  upper
+        0  206.6  117.0  296.2
+        1   71.6  -18.0  161.2
         """
         if return_std and interval is not None:
             raise InputError("predict gives an interval or return_std, not both; call it twice.")
@@ -382,6 +320,14 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
         """Share of the deviance that the predictions explain: R squared for a Gaussian response.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> round(BGLMRegressor().fit(X[:300], y[:300]).score(X[300:], y[300:]), 2)
+        0.51
         """
         X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
         mean = self._mean(X, "bma", offset)
@@ -395,79 +341,6 @@ class PosteriorRegressor(RegressorMixin, PosteriorEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = getattr(FAMILIES.get(str(self.family)), "response", "") in ("count", "amount")
-        return tags
-
-
-class PosteriorClassifier(ClassifierMixin, PosteriorEstimator):
-    """A posterior that predicts which of two classes a row belongs to."""
-
-    link: str | None
-    classes_: np.ndarray
-
-    def _response_words(self) -> str:
-        other, event = self.classes_.tolist()
-        return f"{super()._response_words()}; the probability is that of {event!r}, against {other!r}"
-
-    @documented()
-    def predict(self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None) -> Any:
-        """Predict the more probable class of new rows.
-
-        {parameters}
-
-        Returns
-        -------
-        ndarray of shape (rows,), or data frame
-            Labels; with ``interval``, a frame with columns ``class``, and ``mean``, ``lower`` and ``upper`` of the
-            probability of the second class.
-        """
-        if interval is None:
-            second = self._mean(X, kind, offset) > 0.5
-            return self.classes_[second.astype(np.int64)]
-        ends = self._mean_and_interval(X, interval, kind, offset)
-        table = {name: np.asarray(ends[name]) for name in ("mean", "lower", "upper")}
-        return frame_like(X, {"class": self.classes_[(table["mean"] > 0.5).astype(np.int64)], **table})
-
-    @documented()
-    def predict_proba(
-        self, X: Any, interval: float | None = None, kind: str = "bma", offset: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Predict the probabilities of the classes.
-
-        {parameters}
-
-        Returns
-        -------
-        ndarray of shape (rows, 2), or data frame
-            Probabilities in the order of ``classes_``; with ``interval``, a frame with columns ``mean``, ``lower``
-            and ``upper`` for the second class.
-        """
-        if interval is not None:
-            return self._mean_and_interval(X, interval, kind, offset)
-        probability = self._mean(X, kind, offset)
-        return np.column_stack([1.0 - probability, probability])
-
-    @documented()
-    def predict_log_proba(self, X: Any, kind: str = "bma", offset: Any = None) -> np.ndarray:
-        """Logarithms of the probabilities of the classes, in the order of ``classes_``.
-
-        {parameters}
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.predict_proba(X, kind=kind, offset=offset)))
-
-    @documented()
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of rows whose class is predicted.
-
-        {parameters}
-        """
-        X, y, sample_weight, offset, _ = read_given(X, y, sample_weight, offset)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(accuracy_score(np.asarray(y), self.predict(X, offset=offset), sample_weight=weights))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         return tags
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,13 @@ from modejump.data.rows import in_place
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_formula, read_wide_table
 from modejump.data.wide_table import WideSpec, count_columns
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.docs import documented
 from modejump.estimators.given import check_names, read_given
 from modejump.estimators.options import Options, name_some, read_always_in
 from modejump.estimators.prepare import WIDE_COLUMNS, Chunks
+from modejump.estimators.summary import plural
 from modejump.features.symbols import escape_latex, import_sympy
 from modejump.likelihoods import Family
 from modejump.posterior.coefficients import labelled
@@ -29,9 +31,6 @@ from modejump.priors.models import resolve_model_prior
 from modejump.priors.sizes import SizePrior
 from modejump.problem.problem import Problem
 from modejump.samplers.budget import Budget
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
 
 # Terms of probability zero that are asked why, those most like the response first.
 _SUSPECTS = 20
@@ -114,6 +113,14 @@ class Selection(PosteriorEstimator):
             Known part of the linear predictor, or the name of its column; not for a Gaussian response.
         python : bool
             Evaluate any Python in the formula. Only for formulas that you trust as you trust a program.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> cars = pd.DataFrame({"weight": rng.uniform(1, 3, 80), "doors": rng.choice(["two", "four"], 80)})
+        >>> cars["use"] = 5.0 * np.log(cars["weight"]) + rng.normal(0.0, 0.1, 80)
+        >>> BGLMRegressor().fit_formula("use ~ weight + log(weight) + C(doors)", cars).best_model()
+        ('log(weight)',)
         """
         return self._fit_here(*self._read_formula(formula, data, sample_weight, offset, python=python))
 
@@ -213,18 +220,11 @@ class Selection(PosteriorEstimator):
         refuse_not_finite(fixed, self.problem_.always_in)
         return columns, fixed
 
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
-        from modejump.estimators.summary import plural, summarise
-
-        more: dict[str, Any] = {}
+    def _page_facts(self) -> dict[str, Any]:
+        facts = super()._page_facts()
         if self._fitted.laws is not None:
-            more = {"covariates": plural(len(self.table_.variables), "covariate"), "prior": self._options.model_prior}
-        return summarise(self._fitted, features, models, response=self._response_words(), **more)
+            facts |= {"covariates": plural(len(self.table_.variables), "covariate"), "prior": self._options.model_prior}
+        return facts
 
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, each with the probability that at least one of them is in the model.
@@ -242,6 +242,16 @@ class Selection(PosteriorEstimator):
         -------
         DataFrame
             ``covariates`` (tuple of names), ``probability``, ``leading``, ``size`` and ``min_abs_correlation``.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+        >>> X["twin"] = X["a"] + rng.normal(0.0, 0.05, 100)
+        >>> model = BGLMRegressor().fit(X, X["a"] + rng.normal(size=100))
+        >>> model.credible_sets()[["covariates", "probability"]].round(2)
+          covariates  probability
+        0  (twin, a)          1.0
         """
         return self._fitted.credible_sets(level, purity, min_probability)
 
@@ -329,11 +339,11 @@ class BGLMRegressor(PosteriorRegressor, Selection):
 
 @documented(_OWN)
 class BGLMClassifier(PosteriorClassifier, Selection):
-    """Bayesian variable selection and model averaging for two classes: logistic regression and its like.
+    """Bayesian variable selection and model averaging for classes: logistic regression and its like.
 
     The posterior over all subsets of the terms is enumerated where that is feasible and sampled by mode jumping MCMC
     where it is not; predicted probabilities average over it. Marginal likelihoods are Laplace approximations, also
-    where columns separate the classes.
+    where columns separate the classes. Of more than two classes, each is fitted against the rest.
 
     {parameters}
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.base import PosteriorEstimator, PosteriorRegressor
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.docs import documented
-from modejump.estimators.summary import plural, summarise
+from modejump.estimators.questions.law_terms import Estimates, constants_of_best
+from modejump.estimators.summary import plural
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
@@ -22,9 +25,6 @@ from modejump.likelihoods import Family
 from modejump.posterior.coefficients import labelled
 from modejump.samplers.budget import Budget
 from modejump.samplers.laws import Laws
-
-if TYPE_CHECKING:
-    from modejump.estimators.summary import Summary
 
 _OWN = """
 model_prior : ComplexityPrior, optional
@@ -59,6 +59,9 @@ noise_floor : float, optional
 
 class LawSearch(PosteriorEstimator):
     """Search for laws among nonlinear features, whatever the family of the response."""
+
+    # The law and its constants that a file had, which holds no rows to find them by.
+    _constants_read: tuple[str, Estimates | None] = ("", None)
 
     def __init__(
         self,
@@ -149,10 +152,59 @@ class LawSearch(PosteriorEstimator):
             of a row that is left out; constants inside features count as fitted, but features are not searched for
             again) and ``as_good`` (whether the mean squared error is within one standard error of the smallest). See
             :func:`modejump.posterior.best_laws.law_table` for what is computed.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(2).uniform(0.5, 3.0, (80, 2))
+        >>> y = 2.0 + x[:, 0] ** 2 / x[:, 1] + np.random.default_rng(3).normal(0.0, 0.1, 80)
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+        >>> model.law_table()[["complexity", "law", "error"]].head(4).round(2)
+           complexity      law  error
+        0           0        1   2.43
+        1           1       x0   1.77
+        2           2     x0^2   1.76
+        3           4  x0^2/x1   0.11
         """
         from modejump.posterior.best_laws import law_table
 
         return law_table(self._fitted)
+
+    def constants(self, level: float = 0.9) -> pd.DataFrame:
+        """Constants inside the best model, with intervals, as :func:`modejump.fit_law` finds them.
+
+        They are fitted together with the coefficients by maximum likelihood, given the form of the law.
+
+        Parameters
+        ----------
+        level : float
+            Level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each constant, named as in ``equation(numbers=False)``: ``value``, ``lower``, ``upper``, and
+            ``simple``, an integer, fraction or multiple of pi that the data do not tell from it, or empty. No rows
+            where the best model has no constants.
+
+        Examples
+        --------
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 100)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0) + np.random.default_rng(1).normal(0.0, 0.01, 100)).rename("rate")
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=4000), random_state=1).fit(X, rate)
+        >>> model.equation(numbers=False)
+        '1/(S + c0)'
+        >>> model.constants().round(2)
+            value  lower  upper simple
+        c0   2.01   1.99   2.03      2
+        """
+        return self._estimated_constants().with_simple(level)
+
+    def _estimated_constants(self) -> Estimates:
+        """Those of the best model; a model read from a file has them from there."""
+        law, known = self._constants_read
+        if known is not None and self._fitted.searched is None and law == self.equation(numbers=False):
+            return known
+        return constants_of_best(self)
 
     def _event(self) -> str:
         """What the mean of the response is the mean of."""
@@ -166,24 +218,14 @@ class LawSearch(PosteriorEstimator):
         """The prior of the models, as the page states it."""
         return self._options.model_prior
 
-    @documented()
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data.
-
-        {parameters}
-        """
+    def _page_facts(self) -> dict[str, Any]:
         equation, family = "", self.problem_.family
         if not family.custom:
             equation = f"{family.text(self._event())} = {self.equation()}"
-        return summarise(
-            self._fitted,
-            features,
-            models,
-            response=self._response_words(),
-            covariates=self._covariates(),
-            prior=self._stated_prior(),
-            equation=equation,
-        )
+        more = {"covariates": self._covariates(), "prior": self._stated_prior(), "equation": equation}
+        with suppress(InputError):
+            more |= {"law": self.equation(numbers=False), "constants": self.constants()}
+        return super()._page_facts() | more
 
 
 @documented(_OWN)
@@ -240,15 +282,23 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
 
 @documented(_OWN)
 class BGNLMClassifier(PosteriorClassifier, LawSearch):
-    """Bayesian discovery of laws for two classes: logistic regression on nonlinear features found in the data.
+    """Bayesian discovery of laws for classes: logistic regression on nonlinear features found in the data.
 
     It searches and samples as :class:`BGNLMRegressor` does; marginal likelihoods are Laplace approximations, and models
     whose features separate the classes count like others. Coefficients inside projections are found by least
-    squares on the classes coded 0 and 1.
+    squares on the classes coded 0 and 1. Of more than two classes, each is fitted against the rest.
 
     {parameters}
 
     {attributes}
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(2).uniform(-2.0, 2.0, (200, 2))
+    >>> y = np.where(x[:, 0] * x[:, 1] + np.random.default_rng(3).normal(0.0, 0.5, 200) > 0.0, "yes", "no")
+    >>> model = BGNLMClassifier(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+    >>> model.best_model()
+    ('x0*x1',)
     """
 
     def _event(self) -> str:

@@ -57,8 +57,11 @@ digits : int
 features, models : int
     How many of each to list.
 
-classes_ : ndarray of shape (2,)
-    The labels, sorted. Coefficients, and intervals of probabilities, are about the second one.
+classes_ : ndarray of shape (classes,)
+    The labels, sorted. Of two, coefficients and intervals of probabilities are about the second one.
+estimators_ : list
+    Of more than two classes: one fitted estimator for each, against the rest, in the order of ``classes_``. Then
+    ``inclusion_`` has a column for each class, and questions about one posterior go to one of these.
 inclusion_ : DataFrame
     Inclusion probability of each term or law, best first, with its Monte Carlo error and diagnostics.
 models_ : DataFrame

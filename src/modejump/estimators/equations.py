@@ -57,6 +57,17 @@ class Equations:
             Terms joined by " + ", with their coefficients and the constants inside them. Without ``numbers``,
             coefficients are left out and constants are named c0, c1, ..., as ``modejump.fit_law`` takes it; the model
             without terms is "1".
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = BGLMRegressor().fit(X, y)
+        >>> print(model.equation(digits=3))
+        152 - 235*sex + 522*bmi + 325*bp - 288*s3 + 473*s5
+        >>> print(model.equation(numbers=False))
+        sex + bmi + bp + s3 + s5
         """
         if numbers:
             return plain_sum(*self._equation(kind), self._symbols("text", digits), digits)
@@ -76,9 +87,16 @@ class Equations:
 
     @documented()
     def to_latex(self, kind: str = "best", digits: int = 4) -> str:
-        """The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
+        r"""The prediction equation as LaTeX; for families other than gaussian that of the linear predictor.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.arange(20.0).reshape(10, 2) ** 2
+        >>> print(BGLMRegressor(coef_prior="bic").fit(x, 1.0 + 2.0 * x[:, 0]).to_latex())
+        \hat{y} = 1 + 2\,\mathrm{x0}
         """
         left = self._fitted.problem.family.latex(hat(getattr(self, "target_", "y")))
         return f"{left} = {latex_sum(*self._equation(kind), self._symbols('latex', digits), digits)}"
@@ -92,6 +110,14 @@ class Equations:
         and not equal to it.
 
         {parameters}
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> sorted(map(str, BGLMRegressor().fit(X, y).to_sympy().free_symbols))
+        ['bmi', 'bp', 's3', 's5', 'sex']
         """
         return sympy_sum(*self._equation(kind), self._symbols("sympy"))
 

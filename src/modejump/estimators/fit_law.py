@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy import special, stats
 
 from modejump.core.errors import InputError
 from modejump.data.coding import TableSpec, is_frame, learn_table, names_in, open_frame
 from modejump.data.tables import Table, read_rows
 from modejump.estimators.bgnlm import BGNLMRegressor
 from modejump.estimators.equations import plain_sum
-from modejump.features.laws.simple import simple_value
+from modejump.estimators.questions.law_terms import fit_terms, inner_constants, named_estimates, term_columns
 from modejump.features.laws.text import Node, read
-from modejump.features.laws.written import Term, scales_of, terms_of, value_of, written
-from modejump.likelihoods import Family, Student, resolve_family
-from modejump.posterior.law_fit import Data, Estimate, fit_constants, fit_student, log_marginal_of_all
+from modejump.features.laws.written import Term, terms_of, written
+from modejump.likelihoods import Family, resolve_family
+from modejump.posterior.law_fit import Data, Estimate, log_marginal_of_all
 from modejump.problem.problem import Problem
 
-LEVEL = 0.95
 DIGITS = 4
 
 
@@ -47,6 +44,15 @@ class LawFit:
         (Laplace's approximation). A constant that is the coefficient of a term is a coefficient there. Under Student-t
         errors it is given the weights that the law itself has estimated, so that it compares no laws;
         ``bayes_factor`` does.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+    >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+    >>> fit = fit_law("S/(S + c)", X, rate)
+    >>> fit.text, round(fit.r2, 4)
+    ('0.005739 + 2.994*S/(S + 2.008)', 0.9998)
     """
 
     def __init__(self, law: Node, terms: Sequence[Term], table: Table, family: Family, estimate: Estimate) -> None:
@@ -56,7 +62,8 @@ class LawFit:
         mean = family.mean(estimate.coef[0] + self._design(table.design) @ estimate.coef[1:])
         self._coef = estimate.coef
         self.r2 = float(family.explained(table.response, mean, table.weights))
-        self.coefficients, self.constants = self._tables(estimate)
+        coefficients, constants = named_estimates(law, terms, estimate)
+        self.coefficients, self.constants = coefficients.table(), constants.with_simple()
         texts = [written(core, self._values, DIGITS) for core in self._cores()]
         self.text = plain_sum(float(self._coef[0]), self._coef[1:], texts, DIGITS)
         self.log_marginal_likelihood = self._log_marginal(BGNLMRegressor().coef_prior)
@@ -67,28 +74,6 @@ class LawFit:
     def _design(self, rows: np.ndarray) -> np.ndarray:
         assert isinstance(self._table.spec, TableSpec)
         return term_columns(self._cores(), dict(zip(self._table.spec.design_names, rows.T, strict=True)), self._values)
-
-    def _tables(self, estimate: Estimate) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Coefficients and constants with their intervals."""
-        value = np.append(estimate.coef, estimate.constants)
-        error = np.sqrt(np.diag(estimate.covariance))
-        if np.isfinite(estimate.freedom):
-            reach = error * stats.t.ppf(0.5 + 0.5 * LEVEL, estimate.freedom)
-        else:
-            reach = error * special.ndtri(0.5 + 0.5 * LEVEL)
-        all_rows = np.column_stack([value, value - reach, value + reach])
-        names = ["intercept", *map(written, self._cores())]
-        coefficients = pd.DataFrame(all_rows[: len(names)], names, ["value", "lower", "upper"])
-        rows = dict(zip(self._values, all_rows[len(names) :], strict=True))
-        for term in self._terms:
-            if term.constant is not None:
-                place = 0 if term.core is None else 1 + [item is term for item in self._columns].index(True)
-                rows[term.constant] = np.sort(all_rows[place] / term.factor)[[1, 0, 2]]
-        order = [name for name in constants_of(self._law) if name in rows]
-        table = np.array([rows[name] for name in order]).reshape(-1, 3)
-        constants = pd.DataFrame(table, order, ["value", "lower", "upper"])
-        constants["simple"] = [simple_value(*row) for row in table.tolist()]
-        return coefficients, constants
 
     def _problem(self, coef_prior: Any) -> Problem:
         table = self._table
@@ -109,6 +94,14 @@ class LawFit:
         ----------
         X : data frame or array
             The columns of the fit.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+        >>> fit_law("S/(S + c)", X, rate).predict(pd.DataFrame({"S": [2.0, 1000.0]})).round(2)
+        array([1.5 , 2.99])
         """
         spec = self._table.spec
         assert isinstance(spec, TableSpec)
@@ -134,6 +127,16 @@ class LawFit:
             A :class:`modejump.BGNLMRegressor` or :class:`modejump.BGNLMClassifier`, fitted to the same data.
         log : bool
             Whether to return the natural logarithm.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from modejump import Budget
+        >>> X = pd.DataFrame({"a": np.linspace(1.0, 3.0, 50), "b": np.cos(np.arange(50.0))})
+        >>> y = X["a"] ** 2 + np.random.default_rng(1).normal(0.0, 0.1, 50)
+        >>> model = BGNLMRegressor(chains=2, budget=Budget(steps=1000), random_state=1, progress=False).fit(X, y)
+        >>> model.best_model(), round(fit_law("exp(a)", X, y).bayes_factor(model, log=True))
+        (('a^2',), -58)
         """
         best = model.best_model()
         target = model.posterior_.searched
@@ -159,7 +162,20 @@ class LawFit:
             return float(ours - theirs if log else np.exp(ours - theirs))
 
     def summary(self) -> str:
-        """The fit as text."""
+        """The fit as text.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 50)})
+        >>> rate = (3.0 * X["S"] / (X["S"] + 2.0)).rename("rate") + np.random.default_rng(1).normal(0.0, 0.01, 50)
+        >>> print(fit_law("S/(S + c)", X, rate).summary())
+        rate = 0.005739 + 2.994*S/(S + 2.008)
+        R2 0.999778, log marginal likelihood 193.57 (against the intercept)
+        <BLANKLINE>
+            value   lower   upper simple
+        c 2.00789 1.96735 2.04842      2
+        """
         response = self._family.text(self._table.target) if not self._family.conjugate else self._table.target
         head = f"{response} = {self.text}"
         fit = f"R2 {self.r2:.6g}, log marginal likelihood {self.log_marginal_likelihood:.2f} (against the intercept)"
@@ -200,6 +216,7 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(1)
     >>> S = rng.uniform(0.1, 10.0, 100)
     >>> rate = 3.0 * S / (S + 2.0) + rng.normal(0.0, 0.01, 100)
@@ -227,43 +244,6 @@ def fit_law(law: str, X: Any, y: Any, *, family: str | Family = "gaussian", samp
     if data.weight is not weight:
         table = dataclasses.replace(table, weights=data.weight)
     return LawFit(tree, terms, table, data.family, estimate)
-
-
-def fit_terms(law: Node, terms: Sequence[Term], columns: Mapping[str, np.ndarray], data: Data) -> tuple[Estimate, Data]:
-    """Fit the terms of a law; the data come back with the weights that Student-t errors give them."""
-    cores = [term.core for term in terms if term.core is not None]
-    inner = inner_constants(terms)
-
-    def evaluated(constants: np.ndarray, rows: Any) -> np.ndarray:
-        some = {name: column[rows] for name, column in columns.items()}
-        return term_columns(cores, some, dict(zip(inner, constants.tolist(), strict=True)))
-
-    scales = scales_of(law, columns, dict.fromkeys(constants_of(law), 1.0))
-    wanted = {name: scales[name] for name in inner}
-    # A search has frozen its weights already.
-    if isinstance(data.family, Student) and not data.frozen:
-        return fit_student(evaluated, wanted, data)
-    return fit_constants(evaluated, wanted, data), data
-
-
-def term_columns(
-    cores: Sequence[Node], columns: Mapping[str, np.ndarray], constants: Mapping[str, float]
-) -> np.ndarray:
-    """Columns of the terms of a law, not finite where they are not defined."""
-    rows = len(next(iter(columns.values())))
-    with np.errstate(all="ignore"):
-        return np.column_stack([np.broadcast_to(value_of(core, columns, constants), rows) for core in cores])
-
-
-def inner_constants(terms: Sequence[Term]) -> list[str]:
-    """Constants inside the terms, in order of appearance."""
-    cores = [term.core for term in terms if term.core is not None]
-    return list(dict.fromkeys(node.value for core in cores for node in core.walk() if node.kind == "constant"))
-
-
-def constants_of(law: Node) -> list[str]:
-    """All constants of a law, in order of appearance."""
-    return list(dict.fromkeys(node.value for node in law.walk() if node.kind == "constant"))
 
 
 def _check_terms(terms: Sequence[Term]) -> None:

@@ -15,8 +15,9 @@ from modejump.data.bits import BitColumns, is_genotypes
 from modejump.data.markers import MarkerSpec, learn_markers
 from modejump.data.sources import is_source
 from modejump.data.tables import Table, read_rows
-from modejump.estimators.base import PosteriorClassifier, PosteriorRegressor
+from modejump.estimators.base import PosteriorRegressor
 from modejump.estimators.bgnlm import LawSearch
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.docs import documented
 from modejump.estimators.given import check_names
 from modejump.estimators.options import Options, prior_of_all
@@ -164,7 +165,16 @@ class LogicSearch(LawSearch):
         return prior_of_all(self._options.model_prior, self.table_)
 
     def marker_inclusion(self) -> pd.Series:
-        """Probability of each binary covariate to be in some feature of the model, highest first."""
+        """Probability of each binary covariate to be in some feature of the model, highest first.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(2).integers(0, 2, (300, 5))
+        >>> y = 2.0 * (x[:, 0] & x[:, 3]) + np.random.default_rng(3).normal(size=300)
+        >>> model = LogicRegressor(space=LogicSpace(leaves=2), budget=Budget(steps=4000), random_state=1).fit(x, y)
+        >>> model.marker_inclusion().head(2).round(2).to_dict()
+        {'x0': 1.0, 'x3': 1.0}
+        """
         from modejump.posterior.credible_sets import covariate_inclusion
 
         return covariate_inclusion(self._fitted).sort_values(ascending=False, kind="stable")
@@ -197,7 +207,7 @@ class LogicRegressor(PosteriorRegressor, LogicSearch):
     >>> rng = np.random.default_rng(1)
     >>> x = rng.integers(0, 2, (300, 10))
     >>> y = 1.0 + 2.0 * (x[:, 0] & x[:, 3]) - 1.5 * (x[:, 4] | (1 - x[:, 8])) + rng.normal(size=300)
-    >>> model = LogicRegressor(chains=4, budget=Budget(steps=20_000), random_state=1).fit(x, y)
+    >>> model = LogicRegressor(space=LogicSpace(leaves=2), budget=Budget(steps=4000), random_state=1).fit(x, y)
     >>> model.median_model()
     ('!x4 & x8', 'x0 & x3')
     """
@@ -232,14 +242,23 @@ class LogicRegressor(PosteriorRegressor, LogicSearch):
 
 @documented(_OWN)
 class LogicClassifier(PosteriorClassifier, LogicSearch):
-    """Bayesian logic regression for two classes: cases and controls, say.
+    """Bayesian logic regression for classes: cases and controls, say.
 
     It searches and samples as :class:`LogicRegressor` does, in logistic regression; marginal likelihoods are Laplace
-    approximations.
+    approximations. Of more than two classes, each is fitted against the rest.
 
     {parameters}
 
     {attributes}
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(2).integers(0, 2, (300, 5))
+    >>> risk = 6.0 * (x[:, 0] & x[:, 3]) - 3.0
+    >>> y = np.where(risk + np.random.default_rng(3).logistic(size=300) > 0.0, "sick", "well")
+    >>> model = LogicClassifier(space=LogicSpace(leaves=2), budget=Budget(steps=4000), random_state=1).fit(x, y)
+    >>> model.median_model()
+    ('x0 & x3',)
     """
 
     def _event(self) -> str:

@@ -6,10 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from modejump.core.errors import InputError
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
+from modejump.estimators.base import PosteriorEstimator
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.posterior.merge import check_same_problem, merge_posteriors
 
 
@@ -44,7 +43,7 @@ def merge(*estimators: Any) -> Any:
     for estimator in estimators:
         if not isinstance(estimator, PosteriorEstimator):
             raise InputError(f"merge takes fitted estimators; got {type(estimator).__name__}.")
-        check_is_fitted(estimator, "posterior_")
+        estimator._fitted  # noqa: B018  not fitted, or of several classes: a sentence
     first = estimators[0]
     for other in estimators[1:]:
         _check_alike(first, other)

@@ -1,4 +1,4 @@
-"""The page about a fitted model, and the Python that fits it again."""
+"""The pages about a fitted model, as text and for a browser, and the Python that fits it again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,73 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
+from modejump.estimators.docs import documented
+from modejump.estimators.equations import Equations
 from modejump.estimators.options import Options
+from modejump.estimators.summary import Summary, summarise
+from modejump.posterior.questions.page import html_page
 
 
-class Reports:
+class Reports(Equations):
     """Pages about a fitted estimator."""
 
     _options: Options
+
+    def _response_words(self) -> str:
+        """Family and link on the page; empty for a Gaussian response, which goes without saying."""
+        return self.problem_.family.words()
+
+    def _page_facts(self) -> dict[str, Any]:
+        """What the page has besides the posterior."""
+        return {"response": self._response_words()}
+
+    @documented()
+    def page(self, features: int = 20, models: int = 5) -> Summary:
+        """What ``summary`` prints, as data.
+
+        {parameters}
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> page = BGLMRegressor().fit(X, y).page(features=4)
+        >>> page.level, [line.name for line in page.features]
+        ('exact', ['bmi', 's5', 'bp', 'sex'])
+        """
+        return summarise(self._fitted, features, models, **self._page_facts())
+
+    @documented()
+    def summary(self, features: int = 20, models: int = 5) -> str:
+        """The posterior on one page: data, priors, algorithm, verdict, features, models, and sizes.
+
+        {parameters}
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> print(BGLMRegressor().fit(X, y).summary(features=2, models=2))  # doctest: +ELLIPSIS
+        Bayesian variable selection
+        ===========================
+        data          442 rows, 10 terms to select; always in: intercept
+        ...
+        feature  probability
+        bmi           1.0000  ████████████████████████
+        s5            1.0000  ████████████████████████
+        ... and 8 more
+        <BLANKLINE>
+        probability  model (highest log posterior first)
+             0.2175  sex + bmi + bp + s3 + s5
+             0.2061  sex + bmi + bp + s1 + s2 + s5
+        ...
+        """
+        return self._page_text(features, models)
+
+    def _page_text(self, features: int, models: int) -> str:
+        return self.page(features, models).text()
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, offset: Any = None, *, title: str = ""
@@ -57,9 +115,33 @@ class Reports:
         """
         from modejump.report import write_report
 
-        check_is_fitted(self, "posterior_")
+        self._fitted  # noqa: B018  not fitted, or of several classes: a sentence
         prior, call = self._options.model_prior, python_call(self)
         return write_report(self, path, prior=prior, call=call, title=title, X=X, y=y, offset=offset)
+
+    def _repr_html_inner(self) -> str:
+        """The summary for notebooks; scikit-learn's diagram before fit."""
+        if not hasattr(self, "posterior_"):
+            return str(super()._repr_html_inner())  # type: ignore[misc]
+        page = self.page()
+        best = [("best model", page.equation)] if page.equation else []
+        best += [("constant", line.words) for line in page.constants]
+        return html_page(
+            page.title,
+            (*page.facts, *best),
+            page.verdict,
+            page.level,
+            [(line.name, line.probability, line.mcse) for line in page.features],
+            [(line.value, line.probability) for line in page.models],
+            page.more_features,
+        )
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """The same for Jupyter."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if hasattr(self, "posterior_") and "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
 
 def python_call(estimator: Any) -> str:

@@ -72,6 +72,15 @@ class Run:
             As for its ``fit``.
         **more : data
             ``sample_weight`` and the like.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(60, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Run(f"{folder}/run").fit(BGLMRegressor(), x, x[:, 0]).best_model()
+        ('x0',)
         """
         return self._fit(estimator, "_read", X, y, **more)
 
@@ -88,6 +97,16 @@ class Run:
             As for its ``fit_formula``.
         **more : data
             ``sample_weight`` and the like.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from modejump import BGLMRegressor
+        >>> table = pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30.0) + np.sin(np.arange(30.0))})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Run(f"{folder}/run").fit_formula(BGLMRegressor(), "y ~ a + np.sqrt(a)", table).best_model()
+        ('a',)
         """
         return self._fit(estimator, "_read_formula", formula, data, **more)
 
@@ -123,6 +142,16 @@ class Run:
         ----------
         estimator : estimator
             One that no run in a directory can fit, because its rows are elsewhere.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from modejump import BGLMRegressor, load
+        >>> x = np.random.default_rng(1).normal(size=(60, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Run(f"{folder}/run").store(BGLMRegressor().fit(x, x[:, 0]))
+        ...     load(f"{folder}/run").best_model()
+        ('x0',)
         """
         with self._taken():
             estimator.save(self.directory.path)
@@ -190,6 +219,17 @@ def resume(
         Seconds between two checkpoints; as before by default.
     progress : bool, "auto" or callable
         As for the estimators.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from modejump import BGLMRegressor
+    >>> x = np.random.default_rng(1).normal(size=(60, 3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = Run(f"{folder}/run").fit(BGLMRegressor(), x, x[:, 0])
+    ...     again = resume(f"{folder}/run")  # it is finished: read from the directory
+    >>> again.best_model()
+    ('x0',)
     """
     found = RunDirectory(directory)
     job = found.about()

@@ -16,11 +16,13 @@ from modejump.data.coding import TableSpec
 from modejump.data.formulas import FormulaSpec
 from modejump.data.markers import MarkerSpec
 from modejump.data.wide_table import WideSpec
-from modejump.estimators.base import PosteriorClassifier, PosteriorEstimator
+from modejump.estimators.base import PosteriorEstimator
 from modejump.estimators.bglm import BGLMClassifier, BGLMRegressor
-from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor
+from modejump.estimators.bgnlm import BGNLMClassifier, BGNLMRegressor, LawSearch
+from modejump.estimators.classifier import PosteriorClassifier
 from modejump.estimators.logic import LogicClassifier, LogicRegressor
 from modejump.estimators.options import Options, saved_transforms
+from modejump.estimators.questions.law_terms import Estimates
 from modejump.estimators.questions.typical import covariates_from_list, covariates_to_list
 from modejump.likelihoods import Family
 from modejump.posterior.storage import load_run, save_run
@@ -122,9 +124,21 @@ def save(estimator: Any, path: Path) -> Path:
     )
     stored = estimator_to_dict(estimator, estimator._options, table)
     stored["covariates"] = covariates_to_list(estimator._covariates_seen)
+    stored["constants"] = _constants_to_dict(estimator)
     stored["merged_seeds"] = [int(seed) for seed in getattr(estimator, "merged_seeds_", ())]
     save_run(estimator.posterior_, path, stored)
     return path
+
+
+def _constants_to_dict(estimator: Any) -> dict[str, Any] | None:
+    """Constants of the best model with their errors, which nobody finds without the rows; None without any."""
+    if not isinstance(estimator, LawSearch):
+        return None
+    try:
+        known = estimator._estimated_constants()
+    except InputError:
+        return None
+    return {"law": estimator.equation(numbers=False)} | known.to_dict() if known.names else None
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -142,6 +156,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     estimator
         Of the class that was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> x = np.random.default_rng(1).normal(size=(40, 2))
+    >>> model = BGLMRegressor().fit(x, x[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(model.save(f"{folder}/model"))
+    >>> bool((again.predict(x) == model.predict(x)).all())
+    True
     """
     folder = Path(path)
     if JOB.exists(folder) and not MODEL.exists(folder):
@@ -154,6 +178,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         estimator, options, table = estimator_from_dict(stored, family if family.custom else None)
         estimator._covariates_seen = covariates_from_list(stored)
+        if stored.get("constants") is not None:
+            known = stored["constants"]
+            estimator._constants_read = (str(known["law"]), Estimates.from_dict(known))
         return restored(estimator, options, table, posterior, stored["merged_seeds"])
     except InputError:
         raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from modejump.core.errors import printable
 from modejump.features.covariates.language import Covariates
@@ -82,6 +83,23 @@ class ModelLine:
 
 
 @dataclass(frozen=True)
+class ConstantLine:
+    """One constant inside the best model, with the ends of its interval and a simple value it may have."""
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+    simple: str
+
+    @property
+    def words(self) -> str:
+        """The constant on one line."""
+        perhaps = f", perhaps {self.simple}" if self.simple else ""
+        return f"{self.name} = {self.value:.4g}, from {self.lower:.4g} to {self.upper:.4g}{perhaps}"
+
+
+@dataclass(frozen=True)
 class Summary:
     """What a page about a posterior says.
 
@@ -103,6 +121,10 @@ class Summary:
         The best model with its coefficients; empty where the models are lists of columns.
     title : str
         What the page is about.
+    law : str
+        The best model with its constants by name.
+    constants : tuple of ConstantLine
+        These constants with intervals of 90 %; none where it has none.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -116,6 +138,15 @@ class Summary:
     mean_size: float
     equation: str = ""
     title: str = "Bayesian variable selection"
+    law: str = ""
+    constants: tuple[ConstantLine, ...] = ()
+
+    @property
+    def constant_words(self) -> tuple[str, ...]:
+        """Constants of the best model on a line each, below a heading; nothing where it has none."""
+        if not self.constants:
+            return ()
+        return (f"constants of {self.law}, with 90 % intervals", *(f"  {line.words}" for line in self.constants))
 
     @property
     def verdict_words(self) -> str:
@@ -137,6 +168,8 @@ class Summary:
         if self.equation:
             lines += ["", "best model, with coefficients"]
             lines += textwrap.wrap(self.equation, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            for words in self.constant_words:
+                lines += textwrap.wrap(words, WIDTH, initial_indent="  ", subsequent_indent="    ")
         lines += ["", "probability  model (highest log posterior first)"]
         for m in self.models:
             head = f"{m.probability:>11.4f}  "
@@ -172,6 +205,8 @@ def summarise(
     covariates: str = "",
     prior: Any = None,
     equation: str = "",
+    law: str = "",
+    constants: pd.DataFrame | None = None,
 ) -> Summary:
     """Collect the page.
 
@@ -189,6 +224,10 @@ def summarise(
         Prior of the models, where that of the problem is made from another.
     equation : str
         The best model with its coefficients; empty where the models are lists of columns.
+    law : str
+        The best model with its constants by name.
+    constants : DataFrame, optional
+        These constants, with intervals of 90 %.
     """
     table, laws = posterior.inclusion, posterior.laws is not None
     shown = table.head(features)
@@ -215,6 +254,8 @@ def summarise(
         mean_size=float(sizes @ np.arange(len(sizes))),
         equation=printable(equation),
         title=_subject(posterior)[0],
+        law=printable(law),
+        constants=() if constants is None else tuple(ConstantLine(*row) for row in constants.itertuples()),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from modejump.core.errors import InputError, warn_user
 from modejump.data.bits import is_genotypes
@@ -90,15 +91,26 @@ class FeatureMaker(TransformerMixin, Equations):
         >>> list(model.transform(X).columns)
         ['sex', 'bmi', 'bp', 's1', 's3', 's5']
         """
-        used = self._used(kind)
-        if kind != "median" and self._frames_wanted():
+        if kind == "best" and self._frames_wanted():
             raise InputError("set_output names the columns of the median model; for kind='best' set it to 'default'.")
         if is_source(X):
             raise InputError("transform needs its rows in memory, and these are read in chunks; read them first.")
-        columns, always = self._columns(self._design(X), used)
-        if len(used) + always.shape[1] == 0:
+        columns = self._transformed(X, kind)
+        if columns.shape[1] == 0:
             warn_user(f"the {kind} model has no term, so there is no column; see inclusion_, or try kind='best'.")
+        return columns
+
+    def _transformed(self, X: Any, kind: str) -> np.ndarray:
+        """Columns of a model."""
+        used = self._used(kind)
+        columns, always = self._columns(self._design(X), used)
         return np.hstack([always, columns[:, used]])
+
+    def _names_out(self, names: Sequence[str] | None, kind: str) -> list[str]:
+        """Their names; ``names`` are those of the columns of X where they differ from the fit's."""
+        used = self._used(kind)
+        candidates, always = self._column_names(names)
+        return [*always, *(candidates[j] for j in used)]
 
     def _frames_wanted(self) -> bool:
         """Whether scikit-learn is going to name the columns of the output."""
@@ -127,12 +139,11 @@ class FeatureMaker(TransformerMixin, Equations):
         >>> model.get_feature_names_out(kind="best").tolist()
         ['sex', 'bmi', 'bp', 's3', 's5']
         """
-        used = self._used(kind)
+        check_is_fitted(self)
         names = None if input_features is None else [str(name) for name in input_features]
         own = getattr(self, "feature_names_in_", None)
         if names is not None and len(names) != self.n_features_in_:
             raise InputError(f"input_features has {len(names)} names, but the fit had {self.n_features_in_} columns.")
         if names is not None and own is not None and names != own.tolist():
             raise InputError("input_features are not the names of the fit (feature_names_in_); leave them out.")
-        candidates, always = self._column_names(None if own is not None else names)
-        return np.array([*always, *(candidates[j] for j in used)], dtype=object)
+        return np.array(self._names_out(None if own is not None else names, kind), dtype=object)

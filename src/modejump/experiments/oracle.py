@@ -46,6 +46,18 @@ class ExactPosterior:
         For each feature the simplest one with the same column up to sign and scale, and level beside an intercept.
     constants : mapping of features to ndarray
         Constants inside features.
+
+    Examples
+    --------
+    >>> from modejump.features.nonlinear.space import Space
+    >>> from modejump.features.nonlinear.transforms import transforms
+    >>> from modejump.problem.feature_problem import feature_problem
+    >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (60, 2))
+    >>> y = x[:, 0] * np.sin(x[:, 1])
+    >>> problem = feature_problem(x, y, ["a", "b"], transforms=[transforms["sin"]], space=Space())
+    >>> exact = exact_posterior(problem, problem.language.enumerate(3), size=1)
+    >>> [exact.features[j].text for j in exact.models[0]], round(float(exact.probability[0]), 3)
+    (['a*sin(b)'], 1.0)
     """
 
     features: tuple[Expression, ...]
@@ -172,6 +184,18 @@ def exact_singles_and_pairs(
         How many of the best single features make pairs with each other.
     beside : int
         How many of the best single features make pairs with every feature: what corrects a law explains little alone.
+
+    Examples
+    --------
+    >>> from modejump.features.nonlinear.space import Space
+    >>> from modejump.features.nonlinear.transforms import transforms
+    >>> from modejump.problem.feature_problem import feature_problem
+    >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (60, 2))
+    >>> y = x[:, 0] * np.sin(x[:, 1])
+    >>> problem = feature_problem(x, y, ["a", "b"], transforms=[transforms["sin"]], space=Space())
+    >>> exact = exact_singles_and_pairs(problem, complexity=3, top=5, beside=1)
+    >>> exact.table().index[0], len(exact.models)
+    ('a*sin(b)', 46)
     """
     top, beside = whole_number(top, "top"), whole_number(beside, "beside")
     columns = feature_columns(problem, problem.language.enumerate(complexity))

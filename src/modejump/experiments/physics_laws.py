@@ -70,6 +70,12 @@ def simulate_law(name: str, n: int = ROWS, noise: float = 0.0, seed: int = 0) ->
         The variables.
     y : ndarray
         The response.
+
+    Examples
+    --------
+    >>> X, y = simulate_law("kepler", n=3)
+    >>> list(X.columns), y.shape
+    (['a', 'M'], (3,))
     """
     if name not in PHYSICS_LAWS:
         raise InputError(f"unknown law {name!r}; choose one of {', '.join(PHYSICS_LAWS)}.")

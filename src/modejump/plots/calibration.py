@@ -37,11 +37,7 @@ def plot_calibration(model: Any, X: Any, y: Any, *, bins: int = 10, offset: Any 
     offset : array of shape (rows,), optional
         Offset of the rows; needed where the fit had one.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

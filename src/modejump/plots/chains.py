@@ -43,11 +43,7 @@ def plot_chains(
     running : bool
         Whether to draw the mean of all batches so far; otherwise the share of each batch by itself, which is the trace.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
@@ -100,11 +96,7 @@ def plot_agreement(model: Any, *, ax: Any = None) -> Any:
     model : estimator or Posterior
         A fitted one whose models were sampled.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

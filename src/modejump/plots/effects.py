@@ -25,11 +25,7 @@ def plot_effect(table: pd.DataFrame, *, name: str | None = None, ax: Any = None)
     name : str, optional
         Name of the covariate, for the axis; that of the table's index by default.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
@@ -136,11 +132,7 @@ def plot_law(
     level : float
         Level of the band.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

@@ -46,11 +46,15 @@ def plot_genome(
     threshold : float
         Markers of this probability or more stand out.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw, and what is returned; a new figure by default.
 
-    Returns
-    -------
-    matplotlib Axes
+    Examples
+    --------
+    >>> from modejump.plots import plot_genome
+    >>> found = pd.Series([0.01, 0.9, 0.02, 0.6], index=["rs1", "rs2", "rs3", "rs4"])
+    >>> ax = plot_genome(found, chromosome=[1, 1, 2, 2], position=[10, 20, 5, 40])
+    >>> [text.get_text() for text in ax.texts]
+    ['rs2', 'rs4']
     """
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0.0 <= threshold <= 1.0:
         raise InputError(f"threshold must be a number from 0 to 1; got {threshold!r}.")

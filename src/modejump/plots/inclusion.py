@@ -41,11 +41,7 @@ def plot_inclusion(model: Any, *, most: int = 10, least: float = 0.01, ax: Any =
     least : float
         The smallest probability to show. The leading feature is always shown.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
@@ -72,8 +68,9 @@ def plot_inclusion(model: Any, *, most: int = 10, least: float = 0.01, ax: Any =
     ax.set_yticks(places, [shorten(name) for name in shown.index])
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
     ax.set_xlim(0.0, 1.12)
-    # Few bars stay bars, in axes of any height.
-    ax.set_ylim(min(-0.6, len(shown) - 4.6), len(shown) - 0.4)
+    # Few bars stay bars, in the middle of axes of any height.
+    middle, half = 0.5 * (len(shown) - 1), 0.5 * max(len(shown), 4) + 0.1
+    ax.set_ylim(middle - half, middle + half)
     ax.set_xticks([0.0, 0.5, 1.0])
     ax.set_xlabel(_axis_label(len(whole) - len(shown), float(whole["probability"].iloc[len(shown) :].max())))
     tidy(ax)
@@ -103,11 +100,7 @@ def plot_joint_inclusion(table: pd.DataFrame, *, most: int = 15, ax: Any = None)
     most : int
         How many terms to show at most, those of the largest probability first.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

@@ -30,6 +30,14 @@ def plot_law_table(model: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
         The axes of the error; those of the log posterior share their complexities.
+
+    Examples
+    --------
+    >>> from modejump.plots import plot_law_table
+    >>> laws = pd.DataFrame({"complexity": [1, 3], "law": ["m", "m/r^2"], "log_posterior": [2.0, 40.0],
+    ...                      "error": [0.5, 0.01], "as_good": [False, True]})
+    >>> plot_law_table(laws).get_title()
+    'm/r^2'
     """
     table = model if isinstance(model, pd.DataFrame) else model.law_table()
     wanted = ["complexity", "law", "log_posterior", "error", "as_good"]

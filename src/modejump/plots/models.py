@@ -40,11 +40,7 @@ def plot_sizes(model: Any, *, ax: Any = None) -> Any:
     model : estimator or Posterior
         A fitted one.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------
@@ -99,11 +95,7 @@ def plot_models(model: Any, *, models: int = 30, most: int = 20, ax: Any = None)
     most : int
         How many terms to show at most, those of the largest probability first.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

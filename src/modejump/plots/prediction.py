@@ -35,11 +35,7 @@ def plot_prediction(
     offset : array of shape (rows,), optional
         Offset of the rows; needed where the fit had one.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw, and what is returned; a new figure by default.
 
     Examples
     --------

@@ -60,6 +60,10 @@ def shorten(name: Any, longest: int = 34) -> str:
 def posterior_of(model: Any, caller: str) -> Posterior:
     """The posterior of a fitted estimator, or the one given."""
     found = model if isinstance(model, Posterior) else getattr(model, "posterior_", None)
+    if hasattr(model, "estimators_"):
+        raise InputError(
+            f"{caller} draws one posterior, and this model has one for each class; give model.estimators_[0]."
+        )
     if not isinstance(found, Posterior):
         raise InputError(f"{caller} takes a fitted model or its posterior; call fit first.")
     return found

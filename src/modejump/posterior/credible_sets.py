@@ -96,6 +96,13 @@ def credible_sets(
         Highest probability first: ``covariates`` (tuple of names, in the order in which they joined), ``probability``
         that at least one of them is in, ``leading`` (the first, which has the highest inclusion probability), ``size``,
         and ``min_abs_correlation`` between any two (1 for a single one).
+
+    Examples
+    --------
+    >>> models = np.array([[0b01], [0b10]], np.uint64)  # one or the other of two terms
+    >>> credible_sets(models, np.array([0.6, 0.4]), lambda i, others: np.ones(len(others)), ["a", "twin"])
+      covariates  probability leading  size  min_abs_correlation
+    0  (a, twin)          1.0       a     2                  1.0
     """
     _check_options(level, purity, min_probability)
     inclusion = weighted_inclusion(models, weight / weight.sum(), len(names))

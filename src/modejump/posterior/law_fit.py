@@ -71,15 +71,28 @@ def fit_constants(
     return _with_precision(columns, constants, _coefficients(terms, data), list(scales), data)
 
 
-def fit_student(columns: Columns, scales: Mapping[str, Scale], data: Data) -> tuple[Estimate, Data]:
-    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves. Returns the
-    law, and the data with these weights and degrees of freedom.
+def fit_student(
+    columns: Columns, scales: Mapping[str, Scale], data: Data, start: np.ndarray | None = None
+) -> tuple[Estimate, Data]:
+    """Fit a law with Student-t errors: constants and the weights of the rows in turn, until neither moves.
+
+    Parameters
+    ----------
+    columns, scales, data, start
+        As for :func:`fit_constants`.
+
+    Returns
+    -------
+    estimate : Estimate
+        The law, given the weights.
+    data : Data
+        The responses with these weights, and the family with its degrees of freedom.
     """
     family = data.family
     assert isinstance(family, Student)
     degrees = DEGREES if family.dof is None else (family.dof,)
     spreads = SPREADS if family.spread is None else (family.spread,)
-    weighted, estimate = data, fit_constants(columns, scales, data)
+    weighted, estimate = data, fit_constants(columns, scales, data, start)
     for _ in range(TURNS):
         design = _design(columns(estimate.constants, slice(None)))
         noise = estimate_noise(design, data.y, data.weight, degrees, spreads=spreads)

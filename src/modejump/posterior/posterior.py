@@ -59,6 +59,14 @@ class Posterior:
         its square.
     reweighting : Reweighting, optional
         For a posterior of models under other priors than those of the run: how it came about.
+
+    Examples
+    --------
+    >>> from modejump import BGLMRegressor
+    >>> x = np.random.default_rng(1).normal(size=(40, 3))
+    >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+    >>> posterior.exact, posterior.n_models, posterior.inclusion.index.tolist()
+    (True, 8, ['x0', 'x2', 'x1'])
     """
 
     problem: Any
@@ -107,6 +115,20 @@ class Posterior:
         """This posterior and others of the same problem as one: models united, visits added, chains side by side.
 
         Renormalised estimates are exact over the union of the models held; frequencies are pooled over all chains.
+
+        Parameters
+        ----------
+        *others : Posterior
+            Posteriors of the same data, terms or space, and priors, from other chains.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor, Budget
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> new = BGLMRegressor(algorithm="mjmcmc", budget=Budget(steps=500))
+        >>> one, two = (new.set_params(random_state=s).fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_ for s in (1, 2))
+        >>> one.merge(two).result.batch_means.shape[0]
+        8
         """
         from modejump.posterior.merge import merge_posteriors
 
@@ -212,6 +234,16 @@ class Posterior:
             ``features`` (names of the terms chosen; those always in are understood), ``log_posterior``
             (``log p(M) + log p(y|M) - log p(y|base)``), ``probability`` (exact, or share of the sampling
             steps), ``renormalised`` over the models evaluated, and ``size``.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.models(2)[["features", "size"]]
+               features  size
+        0      (x0, x2)     2
+        1  (x0, x1, x2)     3
         """
         table = self.result.models
         rows = len(table) if limit is None else min(whole_number(limit, "limit", least=1), len(table))
@@ -238,11 +270,29 @@ class Posterior:
         return pd.Series(values, index=index, name="probability")
 
     def best_model(self) -> tuple[str, ...]:
-        """Names of the terms in the most probable model (those always in are understood)."""
+        """Names of the terms in the most probable model (those always in are understood).
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.best_model()
+        ('x0', 'x2')
+        """
         return self._names_of(self._members("best"))
 
     def median_model(self) -> tuple[str, ...]:
-        """Names of the terms with inclusion probability of at least 1/2: the median probability model."""
+        """Names of the terms with inclusion probability of at least 1/2: the median probability model.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.median_model()
+        ('x0', 'x2')
+        """
         return self._names_of(self._members("median"))
 
     def _members(self, kind: str) -> list[int]:
@@ -253,7 +303,15 @@ class Posterior:
     def discoveries(self, fdr: float = 0.1) -> pd.DataFrame:
         """The terms to report at a Bayesian false discovery rate.
 
-        See :func:`modejump.posterior.discoveries.discoveries`.
+        See :func:`modejump.posterior.discoveries.discoveries` for what is computed.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.discoveries(0.05).index.tolist()
+        ['x0', 'x2']
         """
         from modejump.posterior.discoveries import discoveries
 
@@ -262,9 +320,17 @@ class Posterior:
     def credible_sets(self, level: float = 0.95, purity: float = 0.5, min_probability: float = 0.1) -> pd.DataFrame:
         """Groups of correlated terms, with the probability that at least one of them is in the model.
 
-        See :func:`modejump.posterior.credible_sets.credible_sets` for the options and for what is computed, here from
-        the models held. Correlations are those of the columns given the terms that are always in; between terms of
+        See :func:`modejump.posterior.credible_sets.credible_sets` for what is computed, here from the models held, and
+        for the parameters. Correlations are those of the columns given the terms that are always in; between terms of
         several columns, the largest one.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.credible_sets(min_probability=0.5)["leading"].tolist()
+        ['x0', 'x2']
         """
         from modejump.posterior.credible_sets import posterior_sets
 
@@ -276,6 +342,14 @@ class Posterior:
         Exact for Gaussian responses. For others it is Laplace's approximation, and -inf as well where the maximum
         likelihood estimate does not exist. After a search any feature of the space may be asked for, found or not,
         with its factors in any order, unless the posterior holds no rows.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> round(posterior.log_marginal_likelihood(["x0", "x2"]), 1)
+        54.9
         """
         given = [features] if isinstance(features, str | Expression) else list(features)
         if self.laws is not None:
@@ -334,6 +408,14 @@ class Posterior:
 
         Means and intervals are on the scale of the response; see :class:`Predictor`, and :class:`GlmPredictor` for
         families other than the Gaussian.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.predictor().coefficient_moments()["mean"].round(1)
+        array([0. , 1. , 0. , 0.7])
         """
         from modejump.posterior.prediction.gaussian import Predictor
         from modejump.posterior.prediction.glm import GlmPredictor
@@ -354,7 +436,22 @@ class Posterior:
     def to_arviz(self, draws: int = 1000, random_state: int = 0) -> Any:
         """The posterior as an ArviZ object (InferenceData or DataTree, whichever the installed ArviZ uses).
 
-        See :func:`modejump.posterior.export.to_arviz` for its groups. Coefficients are drawn from a seed.
+        See :func:`modejump.posterior.export.to_arviz` for its groups.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of the coefficients.
+        random_state : int
+            Seed of these draws.
+
+        Examples
+        --------
+        >>> from modejump import BGLMRegressor
+        >>> x = np.random.default_rng(1).normal(size=(40, 3))
+        >>> posterior = BGLMRegressor().fit(x, x[:, 0] + np.sin(x[:, 2])).posterior_
+        >>> posterior.to_arviz()["posterior"]["coefficient"].dims  # doctest: +SKIP
+        ('chain', 'draw', 'column')
         """
         from modejump.posterior.export import to_arviz
 

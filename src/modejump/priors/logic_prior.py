@@ -25,6 +25,11 @@ class LogicPrior(FeaturePrior):
     ----------
     covariates : int, optional
         m; by default those that the model is fitted to, before any are left out.
+
+    Examples
+    --------
+    >>> np.exp(-LogicPrior().log_weights(100.0, 3, covariates=10))[1:].round().tolist()  # N(1), N(2), N(3)
+    [10.0, 180.0, 1920.0]
     """
 
     covariates: int | None = None

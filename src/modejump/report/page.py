@@ -20,6 +20,7 @@ from modejump.report.calibration import check_predictions
 from modejump.report.contents import best_equation, coefficient_rows, is_formula, markup, page_data, plain_name
 from modejump.report.mathml import equation
 from modejump.report.tables import (
+    constant_rows,
     count,
     diagnostics_table,
     facts_list,
@@ -221,6 +222,7 @@ def _best(model: Any) -> str:
         f"<details><summary>As text and as LaTeX</summary>"
         f"{_code(f'{family.text(event)} = {model.equation()}')}{_code(_latex(model))}</details>"
     )
+    made += constant_rows(model, LEVEL)
     names, rows = coefficient_rows(model, LEVEL, COEFFICIENTS)
     if not names:
         return made

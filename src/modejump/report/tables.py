@@ -122,6 +122,24 @@ def law_rows(model: Any) -> str:
     )
 
 
+def constant_rows(model: Any, level: float) -> str:
+    """Constants inside the best model, with intervals; nothing where it has none, or nobody knows them."""
+    if not hasattr(model, "constants"):
+        return ""
+    try:
+        table = model.constants(level)
+    except InputError:
+        return ""
+    rows = []
+    for name, *values, simple in table.itertuples():
+        rows.append((formula(name) + (f" perhaps {formula(simple)}" if simple else ""), values))
+    if not rows:
+        return ""
+    made = value_table("constant", ["value", f"{100 * level:g} % from", "to"], rows)
+    law = formula(model.equation(numbers=False))
+    return f"<h3>Constants of the best model</h3><p>{law}, fitted together with the coefficients.</p>{made}"
+
+
 def diagnostics_table(posterior: Any, data: dict[str, Any]) -> str:
     """Chains, time, acceptance, and the diagnostics of the leading terms."""
     result = posterior.result

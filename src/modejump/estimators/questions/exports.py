@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,13 @@ def json_of(model: Any, level: float, models: int) -> dict[str, Any]:
         "inclusion": records(posterior.inclusion, "feature"),
         "models": records(posterior.models(models)),
         "equation": None,
+        "constants": None,
         "confint": None,
     }
+    if hasattr(model, "constants"):
+        with suppress(InputError):
+            found = records(model.constants(level), "constant")
+            out["constants"] = {"level": float(level), "law": model.equation(numbers=False), "constants": found}
     if not problem.family.custom:
         out["equation"] = model.equation()
         out["confint"] = {"level": float(level), "coefficients": records(model.confint(level), "column")}

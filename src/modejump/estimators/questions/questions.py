@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
 from modejump.core.errors import InputError, warn_user
-from modejump.estimators.equations import Equations
 from modejump.estimators.questions.effects import effect_curve
 from modejump.estimators.questions.exports import json_of, latex_table, write_json
+from modejump.estimators.questions.probabilities import Probabilities
 from modejump.estimators.questions.python_source import python_source
 from modejump.estimators.summary import describe_prior
 from modejump.features.expression import Expression
@@ -22,31 +22,21 @@ from modejump.posterior.questions.coefficient_posteriors import (
     CoefficientPosteriors,
     coefficient_intervals,
 )
-from modejump.posterior.questions.page import html_page
 from modejump.posterior.questions.pairs import joint_inclusion, log_bayes_factor, substitutes
 from modejump.posterior.questions.reweighting import reweight
 
 if TYPE_CHECKING:
     from modejump.estimators.options import Options
-    from modejump.estimators.summary import Summary
 
 Terms = str | Expression | Sequence[str | Expression]
 
 
-class Questions(Equations):
+class Questions(Probabilities):
     """What a fitted estimator answers besides predictions and probabilities."""
 
     _options: Options
     offset_: str | None
     table_: Any
-
-    def _labelled(self, values: Mapping[str, np.ndarray]) -> pd.DataFrame:
-        """Values of every coefficient, in the problem's order, as a frame in the order of the table."""
-        raise NotImplementedError
-
-    def page(self, features: int = 20, models: int = 5) -> Summary:
-        """What ``summary`` prints, as data."""
-        raise NotImplementedError
 
     # --- coefficients -------------------------------------------------------------------------------------------------
 
@@ -438,27 +428,3 @@ class Questions(Equations):
         ('chain', 'draw', 'column')
         """
         return self._fitted.to_arviz(draws, random_state)
-
-    # --- notebooks ----------------------------------------------------------------------------------------------------
-
-    def _repr_html_inner(self) -> str:
-        """The summary for notebooks; scikit-learn's diagram before fit."""
-        if not hasattr(self, "posterior_"):
-            return str(super()._repr_html_inner())  # type: ignore[misc]
-        page = self.page()
-        return html_page(
-            page.title,
-            (*page.facts, *([("best model", page.equation)] if page.equation else [])),
-            page.verdict,
-            page.level,
-            [(line.name, line.probability, line.mcse) for line in page.features],
-            [(line.value, line.probability) for line in page.models],
-            page.more_features,
-        )
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        """The same for Jupyter."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
-        if hasattr(self, "posterior_") and "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle

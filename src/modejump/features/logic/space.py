@@ -33,6 +33,11 @@ class LogicSpace:
     edits : float
         Share of new features that are made by an edit instead: one more leaf, one less, another leaf in the place of
         one, another way to join them.
+
+    Examples
+    --------
+    >>> LogicSpace(leaves=3, size=5, population=12).complexity
+    3
     """
 
     leaves: int | None = None

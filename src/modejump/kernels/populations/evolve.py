@@ -79,9 +79,9 @@ class Evolution(NamedTuple):
     # added; stalled: generations without anything better; idle: places in a row that found nothing better; turns:
     # left, where that is bounded; counted: whether a census is taken where a place begins; together: whether members
     # that share covariates make way together; most: features of a model; depth, constants: of a feature at most;
-    # without: the functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is a search; begun:
-    # whether its place has begun; best: log posterior of the model; top: of the model with the best feature at this
-    # place, less its cost; met: the highest that this search met; known: keys in ``seen``
+    # without: the functions that it may not have, by bits; cost: of a unit of complexity; started: whether there is
+    # a search; begun: whether its place has begun; best: log posterior of the model; top: of the model with the best
+    # feature at this place, less its cost; met: the highest that this search met; known: keys in ``seen``
     scalars: np.ndarray
     tries: int  # features tried in a generation
     patience: int  # generations without anything better before a place gives way

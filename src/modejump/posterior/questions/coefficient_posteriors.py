@@ -52,6 +52,15 @@ class CoefficientDensity:
         Probability that it is not in the model, so that the coefficient is zero.
     components : Components
         The mixture behind both.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BGLMRegressor
+    >>> model = BGLMRegressor().fit(*load_diabetes(return_X_y=True, as_frame=True))
+    >>> density = model.coefficient_density("s4")
+    >>> round(density.zero, 2), len(density.value)
+    (0.75, 200)
     """
 
     name: str
@@ -61,7 +70,17 @@ class CoefficientDensity:
     components: Components
 
     def frame(self) -> pd.DataFrame:
-        """The grid as a frame: ``value``, ``density`` given inclusion, and ``averaged``, which is times P(in)."""
+        """The grid as a frame: ``value``, ``density`` given inclusion, and ``averaged``, which is times P(in).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> model = BGLMRegressor().fit(*load_diabetes(return_X_y=True, as_frame=True))
+        >>> density = model.coefficient_density("s4")
+        >>> density.frame().columns.tolist()
+        ['value', 'density', 'averaged']
+        """
         return pd.DataFrame(
             {"value": self.value, "density": self.density, "averaged": (1.0 - self.zero) * self.density}
         )
@@ -75,13 +94,32 @@ class CoefficientDensity:
             Between 0 and 1.
         conditional : bool
             Given that it is in the model, so that the mass at zero does not count.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> model = BGLMRegressor().fit(*load_diabetes(return_X_y=True, as_frame=True))
+        >>> density = model.coefficient_density("s4")
+        >>> density.quantile(0.5), round(density.quantile(0.5, conditional=True))
+        (0.0, 227)
         """
         if not 0.0 < probability < 1.0:
             raise InputError(f"probability must lie between 0 and 1, such as 0.05; got {probability!r}.")
         return float(component_quantiles(self.components, np.array([probability]), conditional)[0])
 
     def cdf(self, value: float) -> float:
-        """Probability that the coefficient is at most ``value``, the mass at zero included."""
+        """Probability that the coefficient is at most ``value``, the mass at zero included.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from modejump import BGLMRegressor
+        >>> model = BGLMRegressor().fit(*load_diabetes(return_X_y=True, as_frame=True))
+        >>> density = model.coefficient_density("s4")
+        >>> round(density.cdf(0.0), 2)
+        0.79
+        """
         below = float(self.components.weight.sum() - _above(self.components, value))
         return below + (self.zero if value >= 0.0 else 0.0)
 

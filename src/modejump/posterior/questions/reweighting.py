@@ -83,6 +83,14 @@ def reweight(
     -------
     Posterior
         After enumeration that of a new fit; otherwise probabilities are renormalised over the models evaluated.
+
+    Examples
+    --------
+    >>> from modejump import BernoulliPrior, BGLMRegressor
+    >>> x = np.random.default_rng(1).normal(size=(40, 3))
+    >>> posterior = BGLMRegressor().fit(x, x[:, 0]).posterior_
+    >>> reweight(posterior, BernoulliPrior(0.01)).best_model()
+    ('x0',)
     """
     if coef_prior is not None and posterior.problem.family.custom:
         raise InputError("a likelihood of your own has no coefficient prior; change model_prior alone.")

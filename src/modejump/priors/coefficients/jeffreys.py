@@ -17,6 +17,15 @@ class Jeffreys(CoefPrior):
     """Jeffreys prior with unknown variance: log p(y|M) = -(n/2) log RSS + (k/2) log 2 pi + const.
 
     In a generalised linear model it cancels the curvature.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from modejump import BernoulliPrior, BGLMRegressor, Jeffreys
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BGLMRegressor(coef_prior=Jeffreys(), model_prior=BernoulliPrior(0.01)).fit(X, y)
+    >>> round(float(model.inclusion_.loc["s1", "probability"]), 2)
+    0.44
     """
 
     name = "jeffreys"
