@@ -27,7 +27,7 @@ def problem_of(law, noise: float = 0.01, rows: int = 200, language: Laws | None 
     rng = np.random.default_rng(7)
     x = rng.uniform(0.5, 3.0, size=(rows, 4))
     y = law(*x.T)
-    return problem_over(x, y + noise * y.std() * rng.normal(size=rows), language or language_of())
+    return problem_over(x, y + noise * y.std() * rng.normal(size=rows), language or language_of(), coef_prior="jeffreys")
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 4), (5, 7), (6, 3)])
@@ -133,6 +133,6 @@ def test_members_that_imitate_a_feature_give_way_to_it_together() -> None:
     """A search that begins with an imitation of one feature by several ends at the feature."""
     problem = problem_of(lambda a, b, k, d: a / (b + 1.0) + k, noise=0.001)
     chain = EvolutionChain(problem, np.random.SeedSequence(2), memory=1 << 22)
-    chain.run_to(120)
+    chain.run_to(300)
     best = {f.text for f in chain.best_model()}
     assert best == {"k", "a/(b + 1)"}

@@ -111,9 +111,12 @@ class EvolutionChain(SearchChain):
         census = census_of(self.problem)
         # By the chain's own stream, so that a search that is resumed is the same.
         rng = np.random.default_rng(self.arrays.chain.rng.copy())
-        if not len(inside) and (self.restarts + self.number) % 2 == 0:
-            self.work(BEGIN_WITH, self.numbers(census.several(rng)))
-            return
+        # The first turn of a search is the one that counts from -1.
+        if evolution.scalars["turns"] == -1 and (self.restarts + self.number) % 2 == 0:
+            several = census.several(rng)
+            if several:
+                self.work(BEGIN_WITH, self.numbers(several))
+                return
         suggested = census.beside(others, constants, rng)
         if (own or not others) and (not evolution.scalars["idle"] or rng.random() < AGAIN):
             suggested += census.suggest(census.target(own, others, constants), rng)
