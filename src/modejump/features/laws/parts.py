@@ -32,9 +32,6 @@ RATES = tuple(np.geomspace(0.3, 50.0, 14))
 CYCLES = tuple(np.arange(0.25, 4.1, 0.25))
 SHARES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
-# Squares of larger numbers are of no use.
-LARGEST = 1e60
-
 Columns = np.ndarray
 
 
@@ -193,7 +190,7 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
 
 
 def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[list[Argument], list[Argument]]:
-    """Factors of simple products: powers of parts, and monomials; each with the number 1.
+    """Factors of simple products: powers of parts, and monomials.
 
     Parameters
     ----------
@@ -204,8 +201,7 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
     parts : sequence of Part
         Parts that the first factors are made of.
     """
-    one = Argument(Feature.one(), np.ones(x.shape[1]))
-    first = [one]
+    first: list[Argument] = []
     for part in parts:
         simple = len(part.node.covariates) == 1 or (part.node.is_monomial and part.number is None)
         if not simple or part.node.complexity > MOST_SIMPLE:
@@ -216,10 +212,8 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
                     node = Feature.power(part.factor(), e)
                 except InputError:
                     continue
-                column = raised(part.column, Fraction(e))
-                if np.abs(column).max() < LARGEST:
-                    first.append(Argument(node, column))
-    second = [one, *(m for m in monomials(language, x) if len(m.node.covariates) < 3)]
+                first.append(Argument(node, raised(part.column, Fraction(e))))
+    second = [m for m in monomials(language, x) if len(m.node.covariates) < 3]
     return first, second[:MOST_MONOMIALS]
 
 
