@@ -73,14 +73,14 @@ def table(fitted: LogicRegressor) -> pd.DataFrame:
 class Binarised:
     """Columns become 1 above their medians at fit, so that scikit-learn's checks can give any numbers."""
 
-    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Any:
         X = dense(X)
         values = validate_data(self, X, ensure_min_samples=2, dtype=np.float64)
         # Repeated rows and rows of weight zero must not change them.
         weights = read_weights(sample_weight, len(values))
         counted = values if weights is None else values[weights > 0]
         self.medians_ = np.array([np.median(np.unique(column)) for column in counted.T])
-        read = super()._read(self._binary(values), y, sample_weight, offset)  # type: ignore[misc]
+        read = super()._read_table(self._binary(values), y, sample_weight, offset)  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True)
         return read
 
