@@ -245,7 +245,7 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     Examples
     --------
     >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (80, 3))
-    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
+    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2]) + np.random.default_rng(2).normal(0.0, 0.1, 80)
     >>> model = BGNLMRegressor(chains=4, budget=Budget(warmup=3000, steps=500), random_state=1).fit(x, y)
     >>> model.best_model()
     ('x0*sin(x2)',)
