@@ -65,6 +65,14 @@ def fitted() -> LogicRegressor:
         return quick(always_in=["age"]).fit(x, planted(x) + 0.05 * x["age"])
 
 
+@pytest.fixture(scope="module")
+def plain() -> LogicRegressor:
+    """A fit to a frame of whole numbers, which other kinds of tables have to give too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModejumpWarning)
+        return quick().fit(markers(), planted(markers()))
+
+
 @pytest.fixture
 def table(fitted: LogicRegressor) -> pd.DataFrame:
     return markers().assign(age=np.random.default_rng(9).normal(50.0, 10.0, 240))
@@ -73,14 +81,14 @@ def table(fitted: LogicRegressor) -> pd.DataFrame:
 class Binarised:
     """Columns become 1 above their medians at fit, so that scikit-learn's checks can give any numbers."""
 
-    def _read(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+    def _read_table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Any:
         X = dense(X)
         values = validate_data(self, X, ensure_min_samples=2, dtype=np.float64)
         # Repeated rows and rows of weight zero must not change them.
         weights = read_weights(sample_weight, len(values))
         counted = values if weights is None else values[weights > 0]
         self.medians_ = np.array([np.median(np.unique(column)) for column in counted.T])
-        read = super()._read(self._binary(values), y, sample_weight, offset)  # type: ignore[misc]
+        read = super()._read_table(self._binary(values), y, sample_weight, offset)  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True)
         return read
 
@@ -107,6 +115,12 @@ class BinarisedRegressor(Binarised, LogicRegressor):
 
 class BinarisedClassifier(Binarised, LogicClassifier):
     """For classes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Single bits tell two of the checks' three classes apart, not all three.
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 TINY = {
@@ -136,25 +150,24 @@ def test_scikit_learns_contract_for_classifiers(estimator: Any, check: Any) -> N
 
 
 @pytest.mark.parametrize("made", [
-    lambda x: x, lambda x: x.astype(bool), lambda x: x.astype(float), lambda x: x.astype("Int64"),
+    lambda x: x.astype(bool), lambda x: x.astype(float), lambda x: x.astype("Int64"),
     lambda x: x.astype("boolean"), pl.DataFrame, lambda x: pl.DataFrame(x.astype(bool)),
 ])  # fmt: skip
-def test_planted_features_are_found_in_any_frame(made: Any) -> None:
+def test_planted_features_are_found_in_any_frame(made: Any, plain: LogicRegressor) -> None:
     x = markers()
     model = quick().fit(made(x), planted(x))
     assert set(model.median_model()) == FOUND == set(model.discoveries(0.1).index)
-    reference = quick().fit(x, planted(x))
-    pd.testing.assert_frame_equal(model.inclusion_, reference.inclusion_)
-    np.testing.assert_array_equal(model.predict(made(x)), reference.predict(x))
+    pd.testing.assert_frame_equal(model.inclusion_, plain.inclusion_)
+    np.testing.assert_array_equal(model.predict(made(x)), plain.predict(x))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, bool, np.float32, np.uint8])
-def test_an_array_gives_what_a_frame_gives(dtype: Any) -> None:
+def test_an_array_gives_what_a_frame_gives(dtype: Any, plain: LogicRegressor) -> None:
     x = markers()
     array = np.asfortranarray(x.to_numpy().astype(dtype))
     model = quick().fit(array, planted(x).to_numpy())
     assert set(model.median_model()) == {"x0 & x3", "!x4 & x6"}
-    np.testing.assert_allclose(model.predict(array[:7]), quick().fit(x, planted(x)).predict(x[:7]), rtol=1e-12)
+    np.testing.assert_allclose(model.predict(array[:7]), plain.predict(x[:7]), rtol=1e-12)
 
 
 def test_features_are_columns_for_other_models(fitted: LogicRegressor, table: pd.DataFrame) -> None:
@@ -398,12 +411,11 @@ def test_a_variant_always_in_must_not_be_missing(tmp_path: Path) -> None:
         quick(coding="genotype", missing="mode", always_in=["rs1"]).fit(bed, bed.phenotype)
 
 
-def test_a_column_called_genotypes_is_a_column() -> None:
+def test_a_column_called_genotypes_is_a_column(plain: LogicRegressor) -> None:
     x = markers().rename(columns={"m9": "genotypes"})
     model = quick().fit(x, planted(x))
     assert set(model.median_model()) == FOUND
-    same = quick().fit(markers(), planted(x))
-    np.testing.assert_allclose(model.predict(x), same.predict(markers()), rtol=1e-12)
+    np.testing.assert_allclose(model.predict(x), plain.predict(markers()), rtol=1e-12)
 
 
 def test_the_genome_is_drawn_without_columns_always_in(fitted: LogicRegressor) -> None:

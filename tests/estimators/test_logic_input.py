@@ -142,9 +142,10 @@ def test_constant_markers_are_ignored_with_a_warning() -> None:
         fit(X.assign(a=X["a"] + 1), coding="genotype")
 
 
-def test_classes_are_two() -> None:
-    with pytest.raises(InputError, match="classes"):
-        fit(y=np.arange(80) % 3, kind=LogicClassifier)
+def test_classes_are_at_least_two() -> None:
+    with pytest.raises(InputError, match="^y has one class only, 1"):
+        fit(y=np.ones(80, int), kind=LogicClassifier)
+    assert len(fit(y=np.arange(80) % 3, kind=LogicClassifier).estimators_) == 3
 
 
 def test_new_data_must_be_like_those_of_the_fit() -> None:

@@ -157,7 +157,7 @@ class LawSearch(PosteriorEstimator):
         --------
         >>> x = np.random.default_rng(2).uniform(0.5, 3.0, (80, 2))
         >>> y = 2.0 + x[:, 0] ** 2 / x[:, 1] + np.random.default_rng(3).normal(0.0, 0.1, 80)
-        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(warmup=1000, steps=500), random_state=1).fit(x, y)
         >>> model.law_table()[["complexity", "law", "error"]].head(4).round(2)
            complexity      law  error
         0           0        1   2.43
@@ -190,7 +190,7 @@ class LawSearch(PosteriorEstimator):
         --------
         >>> X = pd.DataFrame({"S": np.linspace(0.1, 10.0, 100)})
         >>> rate = (3.0 * X["S"] / (X["S"] + 2.0) + np.random.default_rng(1).normal(0.0, 0.01, 100)).rename("rate")
-        >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=4000), random_state=1).fit(X, rate)
+        >>> model = BGNLMRegressor(chains=4, budget=Budget(warmup=1000, steps=500), random_state=1).fit(X, rate)
         >>> model.equation(numbers=False)
         '1/(S + c0)'
         >>> model.constants().round(2)
@@ -245,8 +245,8 @@ class BGNLMRegressor(PosteriorRegressor, LawSearch):
     Examples
     --------
     >>> x = np.random.default_rng(1).uniform(0.5, 3.0, (80, 3))
-    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2])
-    >>> model = BGNLMRegressor(chains=4, budget=Budget(steps=15_000), random_state=1).fit(x, y)
+    >>> y = 2.0 + 5.0 * x[:, 0] * np.sin(x[:, 2]) + np.random.default_rng(2).normal(0.0, 0.1, 80)
+    >>> model = BGNLMRegressor(chains=4, budget=Budget(warmup=3000, steps=500), random_state=1).fit(x, y)
     >>> model.best_model()
     ('x0*sin(x2)',)
     """
@@ -296,7 +296,7 @@ class BGNLMClassifier(PosteriorClassifier, LawSearch):
     --------
     >>> x = np.random.default_rng(2).uniform(-2.0, 2.0, (200, 2))
     >>> y = np.where(x[:, 0] * x[:, 1] + np.random.default_rng(3).normal(0.0, 0.5, 200) > 0.0, "yes", "no")
-    >>> model = BGNLMClassifier(chains=4, budget=Budget(steps=2000), random_state=1).fit(x, y)
+    >>> model = BGNLMClassifier(chains=4, budget=Budget(warmup=1000, steps=500), random_state=1).fit(x, y)
     >>> model.best_model()
     ('x0*x1',)
     """

@@ -134,7 +134,7 @@ class LawFit:
         >>> from modejump import Budget
         >>> X = pd.DataFrame({"a": np.linspace(1.0, 3.0, 50), "b": np.cos(np.arange(50.0))})
         >>> y = X["a"] ** 2 + np.random.default_rng(1).normal(0.0, 0.1, 50)
-        >>> model = BGNLMRegressor(chains=2, budget=Budget(steps=1000), random_state=1, progress=False).fit(X, y)
+        >>> model = BGNLMRegressor(chains=2, budget=Budget(warmup=500, steps=500), random_state=1).fit(X, y)
         >>> model.best_model(), round(fit_law("exp(a)", X, y).bayes_factor(model, log=True))
         (('a^2',), -58)
         """
