@@ -136,6 +136,6 @@ def test_members_that_imitate_a_feature_give_way_to_it_together() -> None:
     """A search that begins with an imitation of one feature by several ends at the feature."""
     problem = problem_of(lambda a, b, k, d: a / (b + 1.0) + k, noise=0.001)
     chain = EvolutionChain(problem, np.random.SeedSequence(2), memory=1 << 22)
-    chain.run_to(300)
+    chain.run_to(1500)
     best = {f.text for f in chain.best_model()}
     assert best == {"k", "a/(b + 1)"}

@@ -49,6 +49,8 @@ LEAF = 0.05
 # Features tried at the beginning of a search, and drawn at random for each place.
 CENSUS = 800
 FIRST_DRAWS = 50
+# A census by suggestions takes about as long as so many generations.
+CENSUS_WORTH = 16
 # Most searches begin narrow: with few terms, with shallow features of few constants, without some of the functions (of
 # the first so many), any number of them with the same probability, and with a cost of complexity, per unit and
 # observation, that is drawn evenly on a log scale.
@@ -410,7 +412,7 @@ def evolve_features(fc):
             else:
                 _begin_search(fc)
             if evo.counted:
-                evo.generations += 1
+                evo.generations += CENSUS_WORTH
                 fc.done, fc.reason = done + 1, CENSUS_DUE
                 return
         else:
