@@ -51,7 +51,7 @@ def chain_of(problem: FeatureProblem, seed: int = 1, generations: int = 0) -> Ev
 )
 def test_planted_laws_are_found_from_nothing(law, found) -> None:
     """The best model has the terms that were planted, and several searches end there."""
-    chain = chain_of(problem_of(law), generations=2000)
+    chain = chain_of(problem_of(law), generations=8000)
     assert sorted(f.text for f in chain.best_model()) == found
     assert (chain.bests >= chain.best - 1e-3).sum() >= 2
 
