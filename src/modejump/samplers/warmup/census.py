@@ -33,12 +33,12 @@ MOST_FACTORS = 2400
 ALIKE = 3
 # Complexities of the terms of a first model, at most, of which so many are tried; its terms, and how often each has its
 # turn after another one.
-SIMPLE, ATTEMPTS = (3, 4, 5, 6, 7), 3
+SIMPLE, ATTEMPTS = (3, 4, 5, 6, 7), 4
 MOST_TERMS, SWEEPS = 8, 2
 # A row of which less than this share is left beside those taken out has nothing of its own.
 OWN = 1e-6
-# Share of the factors, or parts, that one census looks at.
-SHARE = 0.75
+# Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
+SHARE, PLAIN_SHARE = 0.75, 0.9
 # Squares of larger numbers are of no use.
 LARGEST = 1e60
 
@@ -160,7 +160,7 @@ class Census:
         rng : Generator
             Which factors are looked at, and how complex the products may be.
         """
-        chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < SHARE]])
+        chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
         prior, cost = self.problem.weights_by_complexity(), self._cost(chosen)
         weight = prior[np.minimum(cost, len(prior) - 1)]
         attempts = [
