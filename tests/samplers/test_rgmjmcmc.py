@@ -18,6 +18,7 @@ from modejump.experiments.oracle import ExactPosterior, exact_posterior
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.space import Space
 from modejump.features.nonlinear.transforms import transforms
+from modejump.kernels.populations.evolve import CENSUS_WORTH
 from modejump.kernels.populations.feature_chain import SCORE_EDITS
 from modejump.kernels.populations.moves import POPULATION_MOVES
 from modejump.posterior.fits import keep_models
@@ -343,12 +344,14 @@ def test_the_edits_that_complete_a_library_take_their_share_of_the_seconds(monke
 def test_a_warm_up_of_nothing_is_one_population(small: FeatureProblem) -> None:
     found = sample(small, budget=Budget(warmup=0, steps=5000))
     check_accounts(found)
-    assert found.populations == 4 + EVOLUTIONS
+    assert found.populations == 4 + EVOLUTIONS * CENSUS_WORTH
 
 
 @pytest.mark.parametrize(("warmup", "populations"), [(1, 1), (STEPS, 1), (STEPS + 1, 2), (10 * STEPS, 10)])
 def test_warm_up_becomes_whole_populations(small: FeatureProblem, warmup: int, populations: int) -> None:
-    assert sample(small, budget=Budget(warmup=warmup, steps=64)).populations == (4 + EVOLUTIONS) * populations
+    found = sample(small, budget=Budget(warmup=warmup, steps=64))
+    # Each evolution begins with a census.
+    assert found.populations == 4 * populations + EVOLUTIONS * max(populations, CENSUS_WORTH)
 
 
 def test_progress_is_told(small: FeatureProblem) -> None:
@@ -613,7 +616,7 @@ def test_columns_that_would_take_too_much_memory_leave_fewer_chains(
     monkeypatch.setattr(module, "COLUMN_BYTES", fit * a_chain)
     found = sample(small, chains=6)
     check_accounts(found)
-    assert batches_of(found).shape[0] == chains and found.populations == 6 + EVOLUTIONS
+    assert batches_of(found).shape[0] == chains and found.populations == 6 + EVOLUTIONS * CENSUS_WORTH
     if chains < 6:
         (note,) = found.notes
         assert f"6 chains searched, but only {chains} sampled" in note

@@ -161,6 +161,8 @@ def rounds(chain: SearchChain, populations: int, share: float | None, began: flo
         now = time.perf_counter()
         done += count if share is not None else min(count, populations - done)
         chain.run_to(done)
+        # A census counts for several.
+        done = max(done, chain.populations)
         took = time.perf_counter() - now
         if took < _ROUND_SECONDS / 2 and (share is None or count < _ROUND):
             count *= 2
