@@ -150,7 +150,7 @@ def test_samplers_agree_with_enumeration(tmp_path: Path) -> None:
     problem = problem_of()
     everything = Experiment(problem, ()).exact
     search = Posterior(problem, gmjmcmc(problem, chains=4, budget=Budget(steps=200_000), seed=2))
-    sampled = Posterior(problem, rgmjmcmc(problem, chains=4, budget=Budget(warmup=60_000, steps=1_000_000), seed=3))
+    sampled = Posterior(problem, rgmjmcmc(problem, chains=4, budget=Budget(warmup=200_000, steps=1_000_000), seed=3))
     table = search.models(limit=None)
     found = {frozenset(texts): value for texts, value in zip(table["features"], table["log_posterior"], strict=True)}
     best = [frozenset(everything.features[i].text for i in model) for model in everything.models[:200]]
