@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -130,6 +133,15 @@ def test_there_is_a_census_of_laws_with_gaussian_responses_alone() -> None:
 def test_chains_share_a_census() -> None:
     problem = problem_of(lambda a, b, k, d: a / b)
     assert census_of(problem) is census_of(problem)
+
+
+def test_a_census_is_forgotten_with_its_problem() -> None:
+    problem = problem_of(lambda a, b, k, d: a / b)
+    census_of(problem)
+    known = weakref.ref(problem)
+    del problem
+    gc.collect()
+    assert known() is None
 
 
 def test_members_that_imitate_a_feature_give_way_to_it_together() -> None:

@@ -89,14 +89,16 @@ class Census:
     varied: ClassVar[bool] = False
 
     def __init__(self, problem: FeatureProblem) -> None:
-        self.problem, self.language = problem, problem.language
+        # Not the problem itself: a census is kept for as long as nobody else has forgotten that.
+        self.language, self.size, self.price = problem.language, problem.size, problem.weights_by_complexity()
         self.rows = spread_rows(problem.x.shape[1], ROWS)
-        self.root = problem.root_weight[self.rows]
+        self.y, self.root = problem.y[self.rows], problem.root_weight[self.rows]
+        self.table = {name: column[self.rows] for name, column in problem.table.items()}
         one = Factor(None, np.ones(len(self.rows)))
         with np.errstate(all="ignore"):
             self.first, self.second = (
                 [one, *(f for f in some if np.isfinite(f.column).all() and np.abs(f.column).max() < LARGEST)]
-                for some in self.factors(np.ascontiguousarray(problem.x[:, self.rows]))
+                for some in self.factors(np.array(list(self.table.values())))
             )
         self.left, self.right = (np.array([f.column for f in some]) for some in (self.first, self.second))
         self.whole = cross(self.left**2, self.right**2 * self.root**2)
@@ -108,10 +110,9 @@ class Census:
 
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
         """First and second factors, and their columns by the rows of the census."""
-        table = dict(zip(self.problem.names, x, strict=True))
         sets = [list(self.language.enumerate(complexity)) for complexity in FACTORS]
         first, second = (
-            [Factor(f, self.language.column(f, table, {})) for f in some[:most]]
+            [Factor(f, self.language.column(f, self.table, {})) for f in some[:most]]
             for some, most in zip(sets, (MOST_FIRST, MOST_SECOND), strict=True)
         )
         return first, second
@@ -161,8 +162,8 @@ class Census:
             Which factors are looked at, and how complex the products may be.
         """
         chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
-        prior, cost = self.problem.weights_by_complexity(), self._cost(chosen)
-        weight = prior[np.minimum(cost, len(prior) - 1)]
+        cost = self._cost(chosen)
+        weight = self.price[np.minimum(cost, len(self.price) - 1)]
         attempts = [
             self._attempt(chosen, np.where(cost <= most, weight, -np.inf))
             for most in rng.choice(SIMPLE, ATTEMPTS, replace=False)
@@ -184,7 +185,7 @@ class Census:
             at = int(np.argmax(gain))
             return at if gain.flat[at] > 0.0 else None
 
-        for _ in range(min(MOST_TERMS, self.problem.size)):
+        for _ in range(min(MOST_TERMS, self.size)):
             added = best_beside(terms)
             if added is None:
                 break
@@ -199,7 +200,7 @@ class Census:
                     break
         columns = [self._simple(chosen, at)[1] for at in terms]
         basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
-        y = self.problem.y[None, self.rows] * self.root
+        y = self.y[None] * self.root
         left = np.sum(without(y, basis) ** 2) / np.sum(without(y, basis[:1]) ** 2)
         return float(weight.flat[terms].sum() - 0.5 * len(self.rows) * np.log(max(left, 1e-24))), terms
 
@@ -223,7 +224,7 @@ class Census:
     def _explained(self, chosen: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Share of what columns leave of the response that each simple product explains."""
         basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
-        target = unit(without(self.problem.y[None, self.rows] * self.root, basis))[0]
+        target = unit(without(self.y[None] * self.root, basis))[0]
         left = self.left[chosen]
         rest = self.whole[chosen].copy()
         for row in basis:
@@ -234,8 +235,7 @@ class Census:
 
     def _columns(self, features: Sequence[Expression], constants: Mapping[Expression, np.ndarray]) -> list[np.ndarray]:
         """Columns of features by the rows of the census, of about unit size."""
-        table = {name: column[self.rows] for name, column in self.problem.table.items()}
-        columns = [self.language.column(f, table, constants) for f in features]
+        columns = [self.language.column(f, self.table, constants) for f in features]
         return [column / np.abs(column).max() for column in columns]
 
     def target(
@@ -250,7 +250,7 @@ class Census:
         constants : mapping of a feature to ndarray
             Constants inside them.
         """
-        y = self.problem.y[self.rows]
+        y = self.y
         if not others:
             return y
         design = np.column_stack([*self._columns([*others, *own], constants), np.ones(len(y))])

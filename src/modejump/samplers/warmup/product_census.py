@@ -69,7 +69,7 @@ class ProductCensus(Census):
     def __init__(self, problem: FeatureProblem) -> None:
         super().__init__(problem)
         with np.errstate(divide="ignore"):
-            powers = np.log(np.abs(problem.x[:, self.rows]))
+            powers = np.log(np.abs(np.array(list(self.table.values()))))
         used = np.flatnonzero(np.isfinite(powers).all(axis=1))
         self.leaves = [Feature.covariate(problem.names[j]) for j in used]
         self.powers = powers[used]
@@ -171,7 +171,6 @@ class ProductCensus(Census):
         beside = (np.array([*free, *self.powers]) * weight).T
         fitted = np.linalg.lstsq(np.column_stack([(parts * weight).T, beside]), weight * logs, rcond=None)[0]
         fixed = int(self.part_complexity[own].sum()) + (product.growth >= 0) * 4
-        price = self.problem.weights_by_complexity()
         for exponents in itertools.product(*(self._near(e) for e in fitted[: len(own)])):
             left = logs - np.array(exponents, float) @ parts if own else logs
             fitted = np.linalg.lstsq(beside, weight * left, rcond=None)[0][len(free) :]
@@ -179,8 +178,8 @@ class ProductCensus(Census):
             left = weight * (left - self.exponents[at] @ self.powers)
             rest = beside[:, : len(free)]
             left = left - rest @ np.linalg.lstsq(rest, left, rcond=None)[0]
-            complexity = min(fixed + 2 * int((at > 0).sum()), len(price) - 1)
-            loss = 0.5 * len(weight) * np.log(max(float(left @ left), 1e-24)) - price[complexity]
+            complexity = min(fixed + 2 * int((at > 0).sum()), len(self.price) - 1)
+            loss = 0.5 * len(weight) * np.log(max(float(left @ left), 1e-24)) - self.price[complexity]
             yield float(loss), product, (*(self.fractions[i] for i in at), *exponents)
 
     def _near(self, exponent: float) -> list[Fraction]:
