@@ -13,11 +13,12 @@ from modejump.features.laws.language import Laws
 from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
-from modejump.kernels.census import cross_products
+from modejump.kernels.census import best_partners, cross_products, explained_shares
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.warmup.census import can_count, census_of
 from modejump.samplers.warmup.product_census import ProductCensus as Census
+from modejump.samplers.warmup.product_census import least_squares
 
 NAMES = ("a", "b", "k", "d")
 
@@ -43,6 +44,58 @@ def test_cross_products_are_those_of_numpy(rows: int, columns: int) -> None:
     out = np.zeros((rows, columns))
     cross_products(a, b, out)
     np.testing.assert_allclose(out, a @ b.T, rtol=1e-12, atol=1e-12)
+
+
+def share_left(columns: list[np.ndarray], target: np.ndarray) -> float:
+    """Squared length of what columns leave of a target."""
+    x = np.array(columns).T
+    return float(np.sum((target - x @ np.linalg.lstsq(x, target, rcond=None)[0]) ** 2))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_partners_are_those_that_explain_most(rows: int) -> None:
+    rng = np.random.default_rng(2)
+    a, b, target = (
+        x / np.linalg.norm(x, axis=1)[:, None]
+        for x in map(rng.normal, [0.0] * 3, [1.0] * 3, [(rows, 30), (9, 30), (1, 30)])
+    )
+    b[3] = a[0]
+    target = target[0]
+    share, partner = np.zeros(rows), np.zeros(rows, np.int64)
+    best_partners(a, b, a @ target, b @ target, 1e-6, share, partner)
+    for row, own, at in zip(a, share, partner, strict=True):
+        explained = [1.0 - share_left([row, other], target) for other in b]
+        assert at == int(np.argmax(explained))
+        np.testing.assert_allclose(own, max(explained), rtol=1e-10)
+
+
+def test_a_row_without_a_partner() -> None:
+    row = np.array([[0.6, 0.8]])
+    share, partner = np.zeros(1), np.zeros(1, np.int64)
+    best_partners(row, row, np.array([0.6]), np.array([0.6]), 1e-6, share, partner)
+    assert partner[0] == -1
+    np.testing.assert_allclose(share, 0.36)
+
+
+@pytest.mark.parametrize("there", [1, 3])
+def test_explained_shares_are_those_of_least_squares(there: int) -> None:
+    rng = np.random.default_rng(3)
+    known, others, y = rng.normal(size=(there, 25)), rng.normal(size=(6, 25)), rng.normal(size=25)
+    others[2] = 2.0 * known[0]
+    basis, r = np.linalg.qr(known.T)
+    left, share = share_left(list(known), y), np.zeros(6)
+    inner = np.vstack([known, y]) @ others.T
+    explained_shares(inner, r, basis.T @ y, np.sum(others**2, axis=1), left, 1e-6, share)
+    wanted = [0.0 if i == 2 else 1.0 - share_left([*known, x], y) / left for i, x in enumerate(others)]
+    np.testing.assert_allclose(share, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_least_squares_of_many_designs() -> None:
+    rng = np.random.default_rng(4)
+    designs, rows = rng.normal(size=(5, 3, 20)), rng.normal(size=(5, 2, 20))
+    found = least_squares(designs, rows)
+    for design, right, coefficients in zip(designs, rows, found, strict=True):
+        np.testing.assert_allclose(coefficients.T, np.linalg.lstsq(design.T, right.T, rcond=None)[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(

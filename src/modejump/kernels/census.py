@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from modejump.core.compilation import entry, summing
+from modejump.core.compilation import entry, kernel, summing
+
+# Rows whose inner products are at hand at a time.
+BLOCK = 32
 
 
 @summing
@@ -37,6 +40,20 @@ def _one(a, i, b, j):
     return total
 
 
+@kernel
+def _cross(a, b, out):
+    m, p = len(a) - len(a) % 2, len(b) - len(b) % 4
+    for i in range(0, m, 2):
+        for j in range(0, p, 4):
+            _four(a, i, b, j, out)
+        for j in range(p, len(b)):
+            out[i, j] = _one(a, i, b, j)
+            out[i + 1, j] = _one(a, np.int64(i + 1), b, j)
+    if m < len(a):
+        for j in range(len(b)):
+            out[m, j] = _one(a, m, b, j)
+
+
 @entry
 def cross_products(a, b, out):
     """Inner products of the rows of two matrices.
@@ -48,13 +65,108 @@ def cross_products(a, b, out):
     out : float64[m, p]
         Receives the products.
     """
-    m, p = len(a) - len(a) % 2, len(b) - len(b) % 4
-    for i in range(0, m, 2):
-        for j in range(0, p, 4):
-            _four(a, i, b, j, out)
-        for j in range(p, len(b)):
-            out[i, j] = _one(a, i, b, j)
-            out[i + 1, j] = _one(a, np.int64(i + 1), b, j)
-    if m < len(a):
+    _cross(a, b, out)
+
+
+@entry
+def best_partners(a, b, own, along, least, share, partner):
+    """For each row of a matrix the row of another one beside which it explains most of a target.
+
+    Rows and target have unit length.
+
+    Parameters
+    ----------
+    a, b : float64[m, n], float64[p, n]
+        The rows, and their partners.
+    own, along : float64[m], float64[p]
+        Their inner products with the target.
+    least : float64
+        A partner of which no more than this share is outside of the row has nothing to add.
+    share : float64[m]
+        Receives the share of the target that a row and its partner explain together.
+    partner : int64[m]
+        Receives the partner, -1 where none adds anything.
+    """
+    common = np.empty((BLOCK, len(b)))
+    for i in range(len(a)):
+        if i % BLOCK == 0:
+            _cross(a[i : i + BLOCK], b, common)
+        share[i], partner[i] = own[i] ** 2, -1
+        most = 0.0
         for j in range(len(b)):
-            out[m, j] = _one(a, m, b, j)
+            c = common[i % BLOCK, j]
+            rest, more = 1.0 - c * c, along[j] - c * own[i]
+            if rest > least and more * more > most * rest:
+                most, partner[i] = more * more / rest, j
+        share[i] += most
+
+
+@entry
+def explained_shares(inner, r, along, whole, left, least, share):
+    """Share of what columns leave of a target that each of very many other columns explains.
+
+    Parameters
+    ----------
+    inner : float64[k + 1, m]
+        Inner products of the m columns with the k columns that are there, and with the target.
+    r : float64[k, k]
+        Upper triangle whose transpose times an orthonormal basis gives the k columns.
+    along : float64[k]
+        Inner products of that basis with the target.
+    whole : float64[m]
+        Squared lengths of the m columns.
+    left : float64
+        Squared length of what the k columns leave of the target.
+    least : float64
+        A column of which no more than this share is its own explains nothing.
+    share : float64[m]
+        Receives the shares.
+    """
+    k = len(r)
+    z = np.empty(k)
+    for i in range(len(whole)):
+        rest, own = whole[i], inner[k, i]
+        for b in range(k):
+            value = inner[b, i]
+            for a in range(b):
+                value -= r[a, b] * z[a]
+            z[b] = value / r[b, b]
+            rest -= z[b] ** 2
+            own -= along[b] * z[b]
+        share[i] = own**2 / (rest * left) if rest > least * whole[i] else 0.0
+
+
+@entry
+def best_pairs(gram, along, left, weight, half, least, value, partner):
+    """For each column the one before it beside which it explains most of a target, at the price of both.
+
+    Parameters
+    ----------
+    gram : float64[m, m]
+        Inner products of the columns, without what others explain of them.
+    along : float64[m]
+        Their inner products with the target.
+    left : float64
+        Squared length of the target.
+    weight : float64[m]
+        Log prior weights of the columns.
+    half : float64
+        Half the number of observations.
+    least : float64
+        Columns of no larger squared length have nothing of their own; nor has a pair, in proportion to its lengths.
+    value : float64[m]
+        Receives the log posterior of the pair, up to a constant; minus infinity where there is none.
+    partner : int64[m]
+        Receives the other column.
+    """
+    for i in range(len(along)):
+        value[i], partner[i] = -np.inf, -1
+        a, x = gram[i, i], along[i]
+        for j in range(i):
+            b, y, c = gram[j, j], along[j], gram[i, j]
+            own = a * b - c * c
+            if a > least and b > least and own > least * a * b:
+                rest = left - (x * x * b - 2.0 * x * y * c + y * y * a) / own
+                made = weight[i] + weight[j] - half * np.log(max(rest, 1e-24))
+                if made > value[i]:
+                    value[i], partner[i] = made, j

@@ -36,6 +36,7 @@ from modejump.samplers.plan import Plan
 from modejump.samplers.result import Result
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
 from modejump.samplers.settings import Sampler
+from modejump.samplers.warmup.census import can_count
 from modejump.samplers.warmup.library import (
     EVALUATIONS,
     MOST_FEATURES,
@@ -49,8 +50,9 @@ from modejump.samplers.warmup.library import (
     log_importance,
     scored_by,
 )
+from modejump.samplers.warmup.polish import POLISHES, polish, polish_share_of
 from modejump.samplers.warmup.refinement import can_refine, refine_search, refine_together
-from modejump.samplers.warmup.score_search import can_score, compile_score_search, score_search
+from modejump.samplers.warmup.score_search import can_score, climb_by_scores, compile_score_search
 from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words, search_sample
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
@@ -59,7 +61,7 @@ DEFAULT_POPULATIONS = 150
 MOVES = 2_000
 # Shares of a budget in seconds: the search, more of it where constants have to be fitted, and the rounds in which the
 # chains learn.
-SEARCH_SHARE = 0.25
+SEARCH_SHARE = 0.5
 FITTING_SHARE = 0.65
 LEARN_SHARE = 0.1
 # A library from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models
@@ -71,10 +73,9 @@ EDIT_SHARE = 0.05
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
 SCORED_EDITS = 5_000
 # In the end the best models of so many chains are climbed from. Where fitting is expensive, models are climbed to from
-# nothing as well, at first, for this share of the search's time at most; and so often at most from the best of all.
+# nothing as well, at first, for this share of the search's time at most.
 CLIMBING_CHAINS = 3
 CLIMB_SHARE = 0.5
-CLIMBS = 4
 # Rounds of learning; after each but the last the library may still take in what they met.
 ROUNDS = 4
 LEARN_STEPS = 2_000
@@ -139,6 +140,7 @@ class Driver:
         # Where a function of the user's own scores models, chains of populations need fewer of them.
         self.evolutions = 0 if problem.family.custom else min(EVOLUTIONS, plan.chains)
         self.search_seeds = search_root.spawn(self.evolutions + plan.chains)
+        self.polish_seeds = search_root.spawn(POLISHES)
         self.search_share = FITTING_SHARE if problem.language.fits_constants else SEARCH_SHARE
         self.searched = self._sampled_problem()
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -310,7 +312,7 @@ class Driver:
             self.search_seeds,
             populations=populations,
             evolutions=self.evolutions,
-            seconds=seconds,
+            seconds=None if seconds is None else seconds * (1.0 - polish_share_of(self.searched)),
             memory=self.budget.memory,
             steps=each,
             context=dataclasses.replace(self.context, progress=self._tell_search if self.context.progress else None),
@@ -326,6 +328,9 @@ class Driver:
             self._climb(starts, 1.0)
         elif self.problem.family.conjugate:
             climb(self.searched, self.collected, starts, self._affordable_edits())
+            if can_count(self.searched):
+                until = None if seconds is None else self.begun + seconds
+                polish(self.searched, self.collected, list(bests), self.polish_seeds, self.executor, until)
         if self.searched is not self.problem:
             self.executor.close()
             self.executor.open(self.problem)
@@ -357,15 +362,9 @@ class Driver:
             self.executor.open(self.problem)
 
     def _climb(self, starts: Sequence[Model], share: float) -> None:
-        """Climb from some models, then from the best of all by its own edits; until a share of the search's time."""
+        """Climb from some models, until a share of the search's time."""
         seconds = np.inf if self.budget.seconds is None else self.budget.seconds
-        until = self.begun + share * self.search_share * seconds
-        for _ in range(CLIMBS):
-            top = max(self.collected.values(), default=-np.inf)
-            score_search(self.searched, self.collected, starts, lambda: time.perf_counter() < until)
-            if not max(self.collected.values(), default=-np.inf) > top + 1e-6:
-                return
-            starts = best_models(self.collected, 1)
+        climb_by_scores(self.searched, self.collected, starts, self.begun + share * self.search_share * seconds)
 
     def _library_of_sample(self, most: int) -> Library:
         """The library that the sample asks for, and its best models scored by all rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, Literal, NoReturn, final
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -139,27 +140,28 @@ class Feature(Expression):
     @staticmethod
     def power(base: Feature, exponent: Fraction | int) -> Feature:
         """Return a power of a monomial, or of a sum up to sign and scale."""
-        exponent = Fraction(exponent)
-        if base.kind not in MONOMIALS and base.kind != "sum":
-            _void(f"{base.text!r} has no power: a base is a column, a function, a product or a sum")
-        if exponent == 0:
-            _void("a power with the exponent 0 is constant")
-        parts = base.children if base.kind == "product" else (base,)
-        if len(parts) == 1 and exponent == 1 and base.kind != "sum":
-            return base
-        return _collected([(b, e * exponent) for b, e in map(base_and_exponent, parts)])
+        return base if exponent == 1 and base.is_monomial else Feature.monomial((base, exponent))
 
     @staticmethod
     def product(*factors: Feature) -> Feature:
         """Return the product of monomials and sums up to sign and scale; that of one is the factor itself."""
+        made = Feature.monomial(*((factor, 1) for factor in factors))
+        return factors[0] if len(factors) == 1 else made
+
+    @staticmethod
+    def monomial(*powers: tuple[Feature, Fraction | int]) -> Feature:
+        """Return the product of powers of monomials and sums up to sign and scale."""
         parts: list[tuple[Feature, Fraction]] = []
-        for factor in factors:
-            if factor.kind not in MONOMIALS and factor.kind != "sum":
-                _void(f"{factor.text!r} is no factor: factors are columns, functions, powers and sums")
-            parts += map(base_and_exponent, factor.children if factor.kind == "product" else (factor,))
+        for base, exponent in powers:
+            if base.kind not in MONOMIALS and base.kind != "sum":
+                _void(f"{base.text!r} is no factor: factors are columns, functions, powers and sums")
+            if exponent == 0:
+                _void("a power with the exponent 0 is constant")
+            own = map(base_and_exponent, base.children if base.kind == "product" else (base,))
+            parts += own if exponent == 1 else [(b, e * exponent) for b, e in own]
         if not parts:
             raise InputError("A product needs at least one factor, got none.")
-        return factors[0] if len(factors) == 1 else _collected(parts)
+        return _collected(parts)
 
     @staticmethod
     def sum_(*terms: Feature) -> Feature:
@@ -219,6 +221,10 @@ class Feature(Expression):
         return _restored, (self.text,)
 
 
+# Nodes by what they are made of: quicker than their text.
+_MADE: WeakValueDictionary[tuple[Kind, Any, tuple[Feature, ...]], Feature] = WeakValueDictionary()
+
+
 def compose(kind: Kind, label: Any, children: Iterable[Feature]) -> Feature:
     """Return the node of this kind with these children, which are in canonical form and order.
 
@@ -236,16 +242,16 @@ def compose(kind: Kind, label: Any, children: Iterable[Feature]) -> Feature:
     Feature
     """
     parts = tuple(children)
-    text = plain_text(kind, label, parts)
-    known = Feature.known(text)
+    key = (kind, label, parts)
+    known = _MADE.get(key)
     if known is not None:
         return known
     complexity, depth = _complexity(kind, label, parts), _depth(kind, parts)
     for value, limit, what in ((complexity, MAX_COMPLEXITY, "complexity"), (depth, MAX_DEPTH, "depth")):
         if value > limit:
             raise InputError(f"A feature of {what} {value} is too large: the {what} may be at most {limit}.")
-    return Feature.interned(
-        text,
+    made = Feature.interned(
+        plain_text(kind, label, parts),
         kind=kind,
         name=label if kind == "covariate" else None,
         function=label if kind == "call" else None,
@@ -259,6 +265,8 @@ def compose(kind: Kind, label: Any, children: Iterable[Feature]) -> Feature:
         width=max(1, len(parts), *(child.width for child in parts)),
         spellings=1,
     )
+    _MADE[key] = made
+    return made
 
 
 def evaluate(

@@ -243,11 +243,3 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
                 for inside, rate in _scaled(language, Argument(node, column), [*RATES, *(-rate for rate in RATES)])
             ]
     return [growth for growth in found if np.isfinite(growth.column).all() and np.ptp(growth.column) > 0.0]
-
-
-def product_of(parts: Sequence[tuple[Feature, Fraction]]) -> Feature | None:
-    """The product of powers, None where there is none."""
-    try:
-        return Feature.product(*(Feature.power(base, e) for base, e in parts))
-    except InputError:
-        return None

@@ -34,7 +34,15 @@ from modejump.kernels.populations.archive import keep
 from modejump.kernels.populations.edit_scores import place_beside
 from modejump.kernels.populations.genetic import CENSUS_DUE, DONE, TABLE_FULL
 from modejump.kernels.populations.population import vacate
-from modejump.kernels.populations.turns import BETTER, free_place, next_place, put_rest, settle, without_limits
+from modejump.kernels.populations.turns import (
+    BETTER,
+    TOGETHER_FIRST,
+    free_place,
+    next_place,
+    put_rest,
+    settle,
+    without_limits,
+)
 from modejump.kernels.store import first_slot
 
 # Shares of what is tried: features drawn at random, and what operators make of several; edits otherwise.
@@ -383,8 +391,10 @@ def begin_with(fc, features):
             vacate(fc, np.int64(place))
     put_rest(fc)
     evo.best = ch.state.log_posterior
-    # First all of them make way together: a single feature may be better. There are no limits to go on without.
+    # First all of them make way together: a single feature may be better; then those that share covariates, since
+    # simple terms imitate. There are no limits to go on without.
     evo.out[:] = evo.member
+    evo.together = TOGETHER_FIRST
     evo.place = 0 if evo.member[0] else len(evo.member) - 1
     evo.begun, evo.turns = 0, 1 << 30
 

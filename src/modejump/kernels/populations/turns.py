@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from modejump.core.compilation import kernel
+from modejump.core.random import below, uniform
 from modejump.features.table import COVARIATE, find_node
 from modejump.kernels.evaluate import NEG_INF
 from modejump.kernels.neighbour import set_model
@@ -16,6 +17,10 @@ from modejump.kernels.populations.genetic import clear_record
 from modejump.kernels.populations.population import vacate
 from modejump.kernels.state import clear_model
 
+# Whether members that share covariates make way together: in a last round of turns, or in a first one as well.
+TOGETHER, TOGETHER_FIRST = 1, 2
+# How often only some of the members that share covariates make way.
+SOME = 0.5
 # Gain in log posterior for which a model is left: edits of the best models find the rest.
 BETTER = 0.01
 
@@ -113,7 +118,7 @@ def _make_way(fc, place):
     """Note who makes way in the turn of a place, the member there first; False where this is no turn of its own.
 
     Several members may imitate one feature: then no single one can be replaced by it. So in some turns all members that
-    share a covariate with the one at the place make way together, once for each such group.
+    share a covariate with the one at the place make way together, or some of them.
     """
     evo, last = fc.evolution, len(fc.evolution.member) - 1
     evo.out[:] = 0
@@ -124,14 +129,20 @@ def _make_way(fc, place):
     evo.out[place] = 1
     if not evo.together:
         return True
-    own, several = _covariates_of(fc.table, fc.population.feature[place]), False
+    own, sharing = _covariates_of(fc.table, fc.population.feature[place]), 0
     for other in range(last):
         if evo.member[other] and other != place and _covariates_of(fc.table, fc.population.feature[other]) & own:
-            if other < place and _covariates_of(fc.table, fc.population.feature[other]) == own:
-                return False
             evo.out[other] = 1
-            several = True
-    return several
+            sharing += 1
+    # Of several that share one some may belong to another feature.
+    if sharing > 1 and uniform(fc.chain.rng) < SOME:
+        kept = below(fc.chain.rng, sharing)
+        for other in range(last):
+            if evo.out[other] and other != place:
+                if kept != 0 and uniform(fc.chain.rng) < 0.5:
+                    evo.out[other] = 0
+                kept -= 1
+    return sharing > 0
 
 
 @kernel
@@ -141,7 +152,7 @@ def next_place(fc):
     size = 0
     for place in range(last):
         size += evo.member[place]
-    for _ in range(2):
+    for _ in range(3):
         place = evo.place
         for _ in range(last + 1):
             if evo.idle >= size + (size < evo.most):
@@ -150,7 +161,7 @@ def next_place(fc):
             if (place < last or size < evo.most) and _make_way(fc, place):
                 evo.place = place
                 return True
-        if evo.together:
+        if evo.together == TOGETHER:
             return False
-        evo.together, evo.idle = 1, 0
+        evo.together, evo.idle = 0 if evo.together == TOGETHER_FIRST else TOGETHER, 0
     return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from modejump.core.random import new_stream
@@ -20,10 +23,11 @@ from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATUR
 from modejump.samplers.result import SAME_BEST
 from modejump.samplers.warmup.census import can_count, census_of
 
-# Features kept of each complexity; tried in a generation; generations without anything better before the next place.
+# Features kept of each complexity; tried in a generation; generations without anything better before the next place,
+# fewer where constants are fitted: there a generation takes long.
 WIDTH = 8
 TRIES = 128
-PATIENCE = 4
+PATIENCE, FITTING_PATIENCE = 24, 4
 # How often products of functions are counted where the turn before has found nothing better.
 AGAIN = 0.5
 # Columns that a chain keeps to try them beside other models.
@@ -43,6 +47,8 @@ class EvolutionChain(SearchChain):
         Features tried in a generation.
     memory : int
         Bytes for the columns that are kept.
+    start : sequence of features
+        The model that all searches begin with, where there is a census; they begin with models of their own without.
     """
 
     task = EVOLVE_FEATURES
@@ -54,6 +60,7 @@ class EvolutionChain(SearchChain):
         *,
         tries: int = TRIES,
         memory: int = COLUMN_BYTES,
+        start: Sequence[Expression] = (),
     ) -> None:
         columns, n = problem.x.shape
         super().__init__(
@@ -66,10 +73,14 @@ class EvolutionChain(SearchChain):
             stream=new_stream(seed),
         )
         complexity = int(self.arrays.space.max_complexity)
-        self.replace(evolution=new_evolution(problem.size + 1, complexity, WIDTH, tries, PATIENCE))
+        patience = FITTING_PATIENCE if problem.language.fits_constants else PATIENCE
+        self.replace(evolution=new_evolution(problem.size + 1, complexity, WIDTH, tries, patience))
         self.arrays.evolution.scalars["counted"] = can_count(problem)
-        # Every other search begins with several simple terms, where there is a census; half of the chains with that.
-        self.number = seed.spawn_key[-1] if seed.spawn_key else 0
+        self.number, self.start = seed.spawn_key[-1] if seed.spawn_key else 0, start
+
+    def _begins_with_several(self, run: np.ndarray | int) -> Any:
+        """Whether a search begins with several simple terms, where there is a census: two of three, or every other."""
+        return (run + self.number) % (3 if census_of(self.problem).varied else 2) > 0
 
     @property
     def populations(self) -> int:
@@ -98,7 +109,7 @@ class EvolutionChain(SearchChain):
         ended = evolution.run_best[: min(self.restarts, len(evolution.run_best))]
         met = float(evolution.scalars["met"])
         if evolution.scalars["counted"] and not census_of(self.problem).varied:
-            ended = ended[(1 + self.number) % 2 :: 2]
+            ended = ended[~self._begins_with_several(np.arange(len(ended)))]
         # The search under way counts where it has met the best model already, and where there is no other.
         return np.append(ended, met) if met >= self.best - SAME_BEST or not len(ended) else ended.copy()
 
@@ -114,8 +125,8 @@ class EvolutionChain(SearchChain):
         # By the chain's own stream, so that a search that is resumed is the same.
         rng = np.random.default_rng(self.arrays.chain.rng.copy())
         # The first turn of a search is the one that counts from -1.
-        if evolution.scalars["turns"] == -1 and (self.restarts + self.number) % 2 == 0:
-            several = census.several(rng)
+        if evolution.scalars["turns"] == -1 and (self.start or self._begins_with_several(self.restarts)):
+            several = self.start or census.several(rng)
             if several:
                 self.work(BEGIN_WITH, self.numbers(several))
                 return

@@ -9,8 +9,9 @@ were chosen together. It judges them as anything else. For laws there is more, s
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,7 +21,7 @@ from modejump.features.expression import Expression
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
-from modejump.kernels.census import cross_products
+from modejump.kernels.census import cross_products, explained_shares
 from modejump.problem.feature_problem import FeatureProblem
 
 # Rows that are looked at, and covariates at most.
@@ -39,6 +40,8 @@ MOST_TERMS, SWEEPS = 8, 2
 OWN = 1e-6
 # Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
 SHARE, PLAIN_SHARE = 0.75, 0.9
+# Beside the products of a first model there are these.
+INTERCEPT, RESPONSE = -1, -2
 # Squares of larger numbers are of no use.
 LARGEST = 1e60
 
@@ -87,6 +90,7 @@ class Census:
     languages: ClassVar[tuple[type, ...]] = (Nonlinear,)
     # Whether there are so many factors that searches which begin with several terms begin differently.
     varied: ClassVar[bool] = False
+    product: ClassVar[Callable[..., Expression]] = staticmethod(Feature.product)
 
     def __init__(self, problem: FeatureProblem) -> None:
         # Not the problem itself: a census is kept for as long as nobody else has forgotten that.
@@ -106,6 +110,8 @@ class Census:
             np.array([f.node.complexity if f.node is not None else 0 for f in some])
             for some in (self.first, self.second)
         )
+        # Simple products that somebody has asked for, None where they are no features.
+        self._products: dict[tuple[int, int], Expression | None] = {}
         self.plain = np.array([i for i, f in enumerate(self.first) if f.node is not None and not f.node.constants], int)
 
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
@@ -116,13 +122,6 @@ class Census:
             for some, most in zip(sets, (MOST_FIRST, MOST_SECOND), strict=True)
         )
         return first, second
-
-    def joined(self, factors: Sequence[Expression]) -> Expression | None:
-        """The product of factors, None where there is none."""
-        try:
-            return Feature.product(*factors)  # type: ignore[arg-type]
-        except InputError:
-            return None
 
     def beside(
         self, others: Sequence[Expression], constants: Mapping[Expression, np.ndarray], rng: np.random.Generator
@@ -139,7 +138,7 @@ class Census:
             Which factors are looked at.
         """
         chosen = self._some(rng)
-        share = self._explained(chosen, self._columns(others, constants))
+        share = self._explained(chosen, [self.column(f, constants) for f in others])
         cost = self._cost(chosen)
         found: dict[Expression, None] = {}
         for complexity in range(1, int(cost.max()) + 1):
@@ -164,14 +163,22 @@ class Census:
         chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
         cost = self._cost(chosen)
         weight = self.price[np.minimum(cost, len(self.price) - 1)]
+
+        @cache
+        def inner(at: int) -> np.ndarray:
+            fixed = {INTERCEPT: np.ones(len(self.rows)), RESPONSE: self.y}
+            return self._inner(chosen, fixed[at] if at in fixed else self._simple(chosen, at)[1])
+
         attempts = [
-            self._attempt(chosen, np.where(cost <= most, weight, -np.inf))
+            self._attempt(chosen, np.where(cost <= most, weight, -np.inf), inner)
             for most in rng.choice(SIMPLE, ATTEMPTS, replace=False)
         ]
         terms = max(attempts, key=lambda of: of[0])[1]
         return [f for f in (self._simple(chosen, at)[0] for at in terms) if f is not None]
 
-    def _attempt(self, chosen: np.ndarray, weight: np.ndarray) -> tuple[float, list[int]]:
+    def _attempt(
+        self, chosen: np.ndarray, weight: np.ndarray, inner: Callable[[int], np.ndarray]
+    ) -> tuple[float, list[int]]:
         """Products that come in one after the other, and about their log posterior.
 
         After each of them all have their turn to be replaced, or left out.
@@ -179,7 +186,8 @@ class Census:
         terms: list[int] = []
 
         def best_beside(others: Sequence[int]) -> int | None:
-            share = self._explained(chosen, [self._simple(chosen, at)[1] for at in others])
+            known = [inner(at) for at in (INTERCEPT, *others, RESPONSE)]
+            share = self._explained(chosen, [self._simple(chosen, at)[1] for at in others], known)
             gain = weight - 0.5 * len(self.rows) * np.log1p(-np.minimum(share, 1.0 - 1e-12))
             gain.flat[list(others)] = -np.inf
             at = int(np.argmax(gain))
@@ -215,28 +223,59 @@ class Census:
     def _simple(self, chosen: np.ndarray, at: int) -> tuple[Expression | None, np.ndarray]:
         """A simple product, if it is a feature, and its column."""
         i, j = divmod(at, len(self.right))
-        first, second = self.first[chosen[i]], self.second[j]
-        factors = [f.node for f in (first, second) if f.node is not None]
-        feature = self.joined(factors) if factors else None
-        fits = feature is not None and self.language.contains(feature)
-        return feature if fits else None, first.column * second.column
+        i = int(chosen[i])
+        if (i, j) not in self._products:
+            factors = [f.node for f in (self.first[i], self.second[j]) if f.node is not None]
+            self._products[i, j] = self.made(self.product, *factors) if factors else None
+        return self._products[i, j], self.left[i] * self.right[j]
 
-    def _explained(self, chosen: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Share of what columns leave of the response that each simple product explains."""
-        basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
-        target = unit(without(self.y[None] * self.root, basis))[0]
-        left = self.left[chosen]
-        rest = self.whole[chosen].copy()
-        for row in basis:
-            rest -= cross(left, self.right * (self.root * row)) ** 2
-        along = cross(left, self.right * (self.root * target))
-        with np.errstate(all="ignore"):
-            return np.where(rest > OWN * self.whole[chosen], along**2 / rest, 0.0)
+    def made(self, make: Callable[..., Expression], *given: Any) -> Expression | None:
+        """What a function makes, where that is a feature of the space."""
+        try:
+            feature = make(*given)
+        except InputError:
+            return None
+        return feature if self.language.contains(feature) else None
 
-    def _columns(self, features: Sequence[Expression], constants: Mapping[Expression, np.ndarray]) -> list[np.ndarray]:
-        """Columns of features by the rows of the census, of about unit size."""
-        columns = [self.language.column(f, self.table, constants) for f in features]
-        return [column / np.abs(column).max() for column in columns]
+    def _inner(self, chosen: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Inner products of a column with all simple products of some first factors."""
+        return cross(self.left[chosen], self.right * (self.root**2 * column))
+
+    def _explained(
+        self, chosen: np.ndarray, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Share of what columns leave of the response that each simple product explains.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            First factors.
+        columns : sequence of ndarray
+            The columns; that of the intercept is added.
+        inner : sequence of ndarray, optional
+            Inner products with the intercept, the columns and the response, where they are known.
+        """
+        there = np.vstack([np.ones(len(self.rows)), *columns])
+        if inner is None:
+            inner = [self._inner(chosen, column) for column in (*there, self.y)]
+        basis, r = np.linalg.qr((there * self.root).T)
+        y = self.y * self.root
+        whole, share = self.whole[chosen], np.zeros((len(chosen), len(self.right)))
+        left = float(np.sum(without(y[None], basis.T) ** 2))
+        if left > 0.0 and np.abs(np.diag(r)).min() > OWN * np.abs(np.diag(r)).max():
+            flat = np.array(inner).reshape(len(inner), -1)
+            explained_shares(flat, r, basis.T @ y, whole.ravel(), left, OWN, share.ravel())
+        return share
+
+    def column(self, feature: Expression, constants: Mapping[Expression, np.ndarray]) -> np.ndarray:
+        """Column of a feature by the rows of the census, of about unit size."""
+        column = self.language.column(feature, self.table, constants)
+        return np.asarray(column / np.abs(column).max())
+
+    def simple(self) -> list[Expression]:
+        """Factors without constants that are features themselves, the simplest first."""
+        alone = [f.node for f in (*self.first, *self.second) if f.node is not None and not f.node.constants]
+        return sorted({f for f in alone if self.language.contains(f)})
 
     def target(
         self, own: Sequence[Expression], others: Sequence[Expression], constants: Mapping[Expression, np.ndarray]
@@ -253,7 +292,7 @@ class Census:
         y = self.y
         if not others:
             return y
-        design = np.column_stack([*self._columns([*others, *own], constants), np.ones(len(y))])
+        design = np.column_stack([*(self.column(f, constants) for f in (*others, *own)), np.ones(len(y))])
         fitted = np.linalg.lstsq(design * self.root[:, None], y * self.root, rcond=None)[0]
         return np.asarray(y - design[:, : len(others)] @ fitted[: len(others)])
 

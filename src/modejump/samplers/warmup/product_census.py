@@ -14,12 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.laws.expression import Feature
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.laws.language import Laws
-from modejump.features.laws.parts import factors_of, growths_of, parts_of, product_of
+from modejump.features.laws.parts import factors_of, growths_of, parts_of
+from modejump.kernels.census import best_partners
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.warmup.census import OWN, SHARE, Census, Factor, basis_of, cross, unit, without
 
@@ -53,6 +53,22 @@ def _leading(value: np.ndarray, form: np.ndarray, count: int) -> np.ndarray:
     return order[first[:count]]
 
 
+def least_squares(designs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Coefficients of least squares, for each design and each of its right-hand sides.
+
+    Parameters
+    ----------
+    designs : ndarray of shape (m, p, n)
+        Columns of each design, as rows.
+    rows : ndarray of shape (m, k, n)
+        Right-hand sides.
+    """
+    q, r = np.linalg.qr(designs.swapaxes(1, 2))
+    # Columns that depend on each other have coefficients of any size, and what is made of them is no good.
+    r = r + np.finfo(float).eps * np.abs(r).max(axis=(1, 2), keepdims=True) * np.eye(r.shape[1])
+    return np.linalg.solve(r, (rows @ q).swapaxes(1, 2)).swapaxes(1, 2)
+
+
 class ProductCensus(Census):
     """Products of parts and powers of covariates, over some rows of a problem.
 
@@ -64,6 +80,7 @@ class ProductCensus(Census):
 
     languages: ClassVar[tuple[type, ...]] = (Laws,)
     varied = True
+    product = staticmethod(Feature.product)
     language: Laws
 
     def __init__(self, problem: FeatureProblem) -> None:
@@ -75,6 +92,11 @@ class ProductCensus(Census):
         self.powers = powers[used]
         self.exponents = np.array([0.0, *map(float, self.language.exponents)])
         self.fractions = [Fraction(0), *self.language.exponents]
+        # Complexity of an exponent, beyond that of its base.
+        x = Feature.covariate("x")
+        self.beyond = np.array([0, *(Feature.power(x, e).complexity - 1 for e in self.language.exponents)])
+        # Products that somebody has asked for by their forms and exponents, None where they are no features.
+        self._features: dict[tuple[Any, ...], Expression | None] = {}
 
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
         """First and second factors; the parts of products are made with them."""
@@ -89,16 +111,13 @@ class ProductCensus(Census):
         self.part_complexity = np.array(
             [p.node.complexity + (p.function is not None) + 2 * (p.number is not None) for p in parts], np.int64
         )
-        self.inside = [growth.node for growth in growths]
-        self.inside_form = _numbered(self.inside)
+        self.insides = [growth.node for growth in growths]
+        self.inside_form = _numbered(self.insides)
+        self.growth_complexity = np.array([2 + node.complexity for node in self.insides], np.int64)
         self.parts = np.log(np.abs(np.array([part.column for part in parts]).reshape(-1, x.shape[1])))
         self.growths = np.array([growth.column for growth in growths]).reshape(-1, x.shape[1])
         first, second = factors_of(language, x, parts)
         return [Factor(*f) for f in first], [Factor(*f) for f in second]
-
-    def joined(self, factors: Sequence[Expression]) -> Expression | None:
-        """The product of factors, None where there is none."""
-        return product_of([(f, Fraction(1)) for f in factors])  # type: ignore[misc]
 
     def suggest(self, target: np.ndarray, rng: np.random.Generator) -> list[Expression]:
         """Products that explain a target: the most promising of each kind.
@@ -118,11 +137,10 @@ class ProductCensus(Census):
         chosen = np.flatnonzero(rng.random(len(self.parts)) < SHARE)
         suggested: dict[Expression, None] = {}
         for products in self._promising(chosen, weight, logs):
-            rounded = sorted(of for product in products for of in self._rounded(product, weight, logs))
             room = len(suggested) + SUGGESTED
-            for _, product, exponents in rounded:
+            for product, exponents in self._rounded(products, weight, logs) if products else ():
                 feature = self._feature(product, exponents)
-                if feature is not None and self.language.contains(feature):
+                if feature is not None:
                     suggested[feature] = None
                 if len(suggested) == room:
                     break
@@ -138,63 +156,71 @@ class ProductCensus(Census):
         own, grown = cross(parts, target), cross(growths, target)
         leading = _leading(own[:, 0] ** 2, form, ROUNDED)
         growing = _leading(grown[:, 0] ** 2, self.inside_form, ROUNDED)
-        yield [NONE, *(Product(int(chosen[i]), -1, -1) for i in leading)]
+        yield [NONE]
+        yield [Product(int(chosen[i]), -1, -1) for i in leading]
         yield [Product(-1, int(j), -1) for j in growing]
-        for kind, partners, along in (("growth", growths, grown), ("other", parts[leading], own[leading])):
-            if not len(partners):
-                continue
-            common = cross(parts, partners)
-            with np.errstate(all="ignore"):
-                more = (along.T - common * own) ** 2 / (1.0 - common**2)
-            more[common**2 > 1.0 - OWN] = 0.0
-            partner = np.argmax(more, axis=1)
-            share = own[:, 0] ** 2 + more[np.arange(len(parts)), partner]
-            for_growth = kind == "growth"
-            yield [
-                Product(int(chosen[i]), int(partner[i]), -1)
-                if for_growth
-                else Product(int(chosen[i]), -1, int(chosen[leading[partner[i]]]))
-                for i in _leading(share, form, ROUNDED)
-            ]
+        for grows, partners, along in ((True, growths, grown[:, 0]), (False, parts[leading], own[leading, 0])):
+            share, partner = np.empty(len(parts)), np.empty(len(parts), np.int64)
+            best_partners(parts, np.ascontiguousarray(partners), own[:, 0], along, OWN, share, partner)
+            best = [i for i in _leading(share, form, ROUNDED) if partner[i] >= 0]
+            pairs = [(int(chosen[i]), int(partner[i])) for i in best]
+            yield [Product(i, j, -1) if grows else Product(i, -1, int(chosen[leading[j]])) for i, j in pairs]
 
     def _rounded(
-        self, product: Product, weight: np.ndarray, logs: np.ndarray
-    ) -> Iterator[tuple[float, Product, tuple[Fraction, ...]]]:
-        """The product with exponents of the space, after about how much it loses and costs.
+        self, products: Sequence[Product], weight: np.ndarray, logs: np.ndarray
+    ) -> list[tuple[Product, tuple[Fraction, ...]]]:
+        """Products of one kind with exponents of the space, after about how much they lose and cost; the best first.
 
         Constants on a grid are not quite right, and exponents of their parts mend that: so 1 and -1 are tried as well.
         The exponents of the parts are rounded first, and then those of the covariates, given these.
         """
-        own = [i for i in (product.part, product.other) if i >= 0]
+        own = np.array([[i for i in (p.part, p.other) if i >= 0] for p in products], int).reshape(len(products), -1)
+        grown = [p.growth for p in products if p.growth >= 0]
         parts = self.parts[own]
-        free = [np.ones(len(weight))] + ([self.growths[product.growth]] if product.growth >= 0 else [])
-        beside = (np.array([*free, *self.powers]) * weight).T
-        fitted = np.linalg.lstsq(np.column_stack([(parts * weight).T, beside]), weight * logs, rcond=None)[0]
-        fixed = int(self.part_complexity[own].sum()) + (product.growth >= 0) * 4
-        for exponents in itertools.product(*(self._near(e) for e in fitted[: len(own)])):
-            left = logs - np.array(exponents, float) @ parts if own else logs
-            fitted = np.linalg.lstsq(beside, weight * left, rcond=None)[0][len(free) :]
-            at = np.argmin(np.abs(fitted[:, None] - self.exponents), axis=1)
-            left = weight * (left - self.exponents[at] @ self.powers)
-            rest = beside[:, : len(free)]
-            left = left - rest @ np.linalg.lstsq(rest, left, rcond=None)[0]
-            complexity = min(fixed + 2 * int((at > 0).sum()), len(self.price) - 1)
-            loss = 0.5 * len(weight) * np.log(max(float(left @ left), 1e-24)) - self.price[complexity]
-            yield float(loss), product, (*(self.fractions[i] for i in at), *exponents)
+        free = np.ones((len(products), 1, len(weight)))
+        if grown:
+            free = np.concatenate([free, self.growths[grown][:, None]], axis=1)
+        powers = np.broadcast_to(self.powers, (len(products), *self.powers.shape))
+        beside = np.concatenate([free, powers], axis=1) * weight
+        alone = np.broadcast_to(weight * logs, (len(products), 1, len(weight)))
+        fitted = least_squares(np.concatenate([parts * weight, beside], axis=1), alone)[:, 0, : own.shape[1]]
+        chosen = self._near(fitted)
+        left = logs - self.exponents[chosen] @ parts
+        at = self._nearest(least_squares(beside, weight * left)[..., free.shape[1] :])
+        left = weight * (left - self.exponents[at] @ self.powers)
+        left -= least_squares(free * weight, left) @ (free * weight)
+        fixed = self.part_complexity[own].sum(axis=1) + (self.growth_complexity[grown] if grown else 0)
+        complexity = fixed[:, None] + (at > 0).sum(axis=2) + self.beyond[np.dstack([at, chosen])].sum(axis=2)
+        loss = 0.5 * len(weight) * np.log(np.maximum(np.sum(left**2, axis=2), 1e-24))
+        loss -= self.price[np.minimum(complexity, len(self.price) - 1)]
+        found = []
+        for flat in np.argsort(loss, axis=None, kind="stable"):
+            i, j = divmod(int(flat), loss.shape[1])
+            if complexity[i, j] < len(self.price):
+                found.append((products[i], tuple(self.fractions[e] for e in (*at[i, j], *chosen[i, j]))))
+        return found
 
-    def _near(self, exponent: float) -> list[Fraction]:
-        """Exponents of the space near a number: the nearest, and 1 or -1."""
-        nearest = self.fractions[int(np.argmin(np.abs(exponent - self.exponents)))]
-        unit = Fraction(1 if exponent > 0.0 else -1)
-        return list(dict.fromkeys([nearest, unit if unit in self.fractions else nearest]))
+    def _nearest(self, exponents: np.ndarray) -> np.ndarray:
+        """The exponents of the space that are nearest, by their places."""
+        return np.argmin(np.abs(exponents[..., None] - self.exponents), axis=-1)
 
-    def _feature(self, product: Product, exponents: Sequence[Fraction]) -> Feature | None:
-        bases: list[Any] = [*self.leaves]
-        try:
-            bases += [self.factor[i]() for i in (product.part, product.other) if i >= 0]
-            powers = [(base, e) for base, e in zip(bases, exponents, strict=True) if e != 0]
-            if product.growth >= 0:
-                powers.append((Feature.call("exp", Feature.free(self.inside[product.growth])), Fraction(1)))
-            return product_of(powers) if powers else None
-        except InputError:
-            return None
+    def _near(self, exponents: np.ndarray) -> np.ndarray:
+        """Exponents of the parts of products that are tried, by their places: the nearest, and 1 or -1."""
+        nearest, unit = self._nearest(exponents), self._nearest(np.where(exponents > 0.0, 1.0, -1.0))
+        which = np.array(list(itertools.product((False, True), repeat=exponents.shape[1])), bool)
+        return np.where(which, unit[:, None], nearest[:, None])
+
+    def _feature(self, product: Product, exponents: tuple[Fraction, ...]) -> Expression | None:
+        """The feature that a product is, None where it is none of the space."""
+        forms = zip((self.form, self.inside_form, self.form), product, strict=True)
+        key = (*(int(form[i]) if i >= 0 else -1 for form, i in forms), exponents)
+        if key not in self._features:
+            self._features[key] = self.made(self._monomial, product, exponents)
+        return self._features[key]
+
+    def _monomial(self, product: Product, exponents: Sequence[Fraction]) -> Feature:
+        bases = [*self.leaves, *(self.factor[i]() for i in (product.part, product.other) if i >= 0)]
+        powers = [(base, e) for base, e in zip(bases, exponents, strict=True) if e != 0]
+        if product.growth >= 0:
+            powers.append((Feature.call("exp", Feature.free(self.insides[product.growth])), Fraction(1)))
+        return Feature.monomial(*powers)

@@ -11,6 +11,7 @@ What is found joins the models that a search has met. It decides where chains be
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -22,7 +23,7 @@ from modejump.likelihoods.glm.expansion import Rows, rows_of_last_fit
 from modejump.likelihoods.glm.newton import Glm, new_glm_work
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.workspace import Workspace
-from modejump.samplers.warmup.library import Collected, place_models
+from modejump.samplers.warmup.library import Collected, best_models, place_models
 
 # Features of a pool at most, and numbers in its columns.
 MOST_CANDIDATES = 4096
@@ -37,6 +38,8 @@ DEPENDENT = 1e-6
 # Models this far below the best one met are forgotten, and the best so many are handed on.
 SPAN = 16.0
 HANDED_ON = 500
+# So often at most the best of all is where to begin.
+CLIMBS = 4
 
 Model = tuple[int, ...]
 
@@ -124,6 +127,30 @@ def compile_score_search(problem: FeatureProblem) -> None:
     pool = _Pool(problem, [], most=8)
     pool.promising(())
     _checked(pool, [()])
+
+
+def climb_by_scores(
+    problem: FeatureProblem, collected: Collected, starts: Sequence[frozenset[Expression]], until: float
+) -> None:
+    """Improve some models, then the best of all by its own edits; those met on the way are added to ``collected``.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target, of a family other than gaussian.
+    collected : dict
+        Models with their log posterior.
+    starts : sequence of set of features
+        Where to begin.
+    until : float
+        When to end, by the clock.
+    """
+    for _ in range(CLIMBS):
+        top = max(collected.values(), default=-np.inf)
+        score_search(problem, collected, starts, lambda: time.perf_counter() < until)
+        if not max(collected.values(), default=-np.inf) > top + 1e-6:
+            return
+        starts = best_models(collected, 1)
 
 
 def score_search(

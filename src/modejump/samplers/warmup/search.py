@@ -31,7 +31,7 @@ STEPS = 300
 # Chains that evolve features, before the others, and their share of the search: more where constants are fitted, since
 # features of many parts are what they are for.
 EVOLUTIONS = 4
-EVOLUTION_SHARE, FITTING_SHARE = 0.4, 0.8
+EVOLUTION_SHARE, FITTING_SHARE = 0.7, 0.8
 PATIENCE = 30
 # More rows than this, or than the second where constants are fitted, are searched by a sample of so many.
 SEARCH_ROWS, FITTED_ROWS = 3_000, 1_000
@@ -181,7 +181,7 @@ def chain_at(
     chain = (
         GeneticChain(problem, seed, patience=PATIENCE, **options)
         if "steps" in options
-        else EvolutionChain(problem, seed, **options)
+        else EvolutionChain(problem, seed, memory=options["memory"])
     )
     if snapshot is None:
         return chain, 0.0

@@ -1,0 +1,161 @@
+"""What is left to do at the end of a search: exchanges in the best models, and a search that begins at the best one.
+
+In an exchange, up to two members of a model give way to two other features. Replacing one member after another gets
+stuck where a law and a correction beside it together are better than a third feature that imitates both, but each alone
+is worse. So all pairs of simple features, and of features that good models have, are compared in the place of every
+member of the best models, and of every two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from modejump.kernels.census import best_pairs
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.executors import Executor
+from modejump.samplers.chains.evolution_chain import EvolutionChain
+from modejump.samplers.chains.workspace import fitted_constants
+from modejump.samplers.warmup.census import OWN, Census, basis_of, can_count, census_of, cross, unit, without
+from modejump.samplers.warmup.library import Collected, Model, best_models, log_importance, scored_by
+from modejump.samplers.warmup.search import Finished, rounds
+
+# Features of good models that are looked at, and of all, simple ones among them; members that make way at most.
+KNOWN, MOST = 250, 2500
+MOST_OUT = 2
+# Models that are evaluated of each one that is left, and how often there is a next one.
+EVALUATED = 30
+ROUNDS = 4
+# Models in which members are exchanged. Chains that begin at the best one, and generations of each; where there is a
+# budget in seconds, this share of the search's, or the second one where constants are fitted.
+EXCHANGED = 3
+POLISHES, GENERATIONS = 2, 400
+SHARE, FITTING_SHARE = 0.4, 0.15
+
+
+def polish_share_of(problem: FeatureProblem) -> float:
+    """Share of the time of a search that is left for its end."""
+    if not (can_count(problem) and problem.family.conjugate):
+        return 0.0
+    return FITTING_SHARE if problem.language.fits_constants else SHARE
+
+
+def polish(
+    problem: FeatureProblem,
+    collected: Collected,
+    bests: Sequence[Model],
+    seeds: Sequence[np.random.SeedSequence],
+    executor: Executor,
+    until: float | None,
+) -> None:
+    """Exchange members of the best models, evolve the best one on, and exchange its members; adds what is met.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target, for which there can be a census.
+    collected : dict
+        Models with their log posterior.
+    bests : sequence of sets of features
+        The best model of each chain of the search.
+    seeds : sequence of SeedSequence
+        Streams of the chains that evolve the best model.
+    executor : Executor
+        Who works on them.
+    until : float, optional
+        When to end, by the clock.
+    """
+
+    def has_time() -> bool:
+        return until is None or time.perf_counter() < until
+
+    exchange(problem, collected, best_models(collected, EXCHANGED), bests, has_time)
+    best = sorted(best_models(collected, 1)[0])
+    if not best:
+        return
+    parts = min(executor.workers, len(seeds)) / len(seeds)
+    share = None if until is None else max(until - time.perf_counter(), 0.0) * parts
+
+    def evolved(seed: np.random.SeedSequence) -> Finished:
+        chain = EvolutionChain(problem, seed, start=best)
+        for _ in rounds(chain, GENERATIONS, share, time.perf_counter()):
+            pass
+        return Finished.of(chain)
+
+    for outcome in executor.pool.map(evolved, seeds):
+        collected |= outcome.collected
+    exchange(problem, collected, best_models(collected, 1), bests, has_time)
+
+
+def exchange(
+    problem: FeatureProblem,
+    collected: Collected,
+    starts: Sequence[Model],
+    others: Sequence[Model],
+    has_time: Callable[[], bool],
+) -> None:
+    """Exchange members of models for two other features as long as that makes them better; adds what is met.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target, for which there can be a census.
+    collected : dict
+        Models with their log posterior, the first ones among them.
+    starts : sequence of sets of features
+        Where to begin.
+    others : sequence of sets of features
+        Models whose features are to be looked at in any case.
+    has_time : callable
+        Whether there is time for another model.
+    """
+    census = census_of(problem)
+    for model in starts:
+        for _ in range(ROUNDS):
+            if not has_time():
+                return
+            found = scored_by(problem, _exchanged(problem, census, collected, model, others))[0]
+            collected |= found
+            best = best_models(found, 1)
+            if not best or not found[best[0]] > collected[model] + 1e-6:
+                break
+            model = best[0]
+
+
+def _exchanged(
+    problem: FeatureProblem, census: Census, collected: Collected, model: Model, others: Sequence[Model]
+) -> list[Model]:
+    """Models with two features in the place of up to two members, the most promising ones."""
+    importance = log_importance(collected)
+    known = sorted(importance, key=lambda f: (-importance[f], f.text))[:KNOWN]
+    first = sorted(model.union(*others))
+    pool = list(dict.fromkeys([*first, *known, *census.simple()]))[:MOST]
+    constants = fitted_constants(problem, [f for f in pool if f.constants])
+    with np.errstate(all="ignore"):
+        rows = np.array([census.column(f, constants) for f in pool])
+    defined = np.isfinite(rows).all(axis=1)
+    pool, rows = [f for f, good in zip(pool, defined, strict=True) if good], rows[defined]
+    constant = basis_of(census.root[None])
+    rows, y = unit(without(rows * census.root, constant)), unit(without((census.y * census.root)[None], constant))
+    gram, along = cross(rows, rows), cross(rows, y)[:, 0]
+    weight = census.price[[f.complexity for f in pool]]
+    inside = [i for i, f in enumerate(pool) if f in model]
+    tried: list[tuple[float, Model]] = []
+    for out in itertools.chain.from_iterable(itertools.combinations(inside, k) for k in range(MOST_OUT + 1)):
+        rest = [i for i in inside if i not in out]
+        if len(rest) + 2 > problem.size:
+            continue
+        shared = cross(basis_of(rows[rest]), np.vstack([rows, y])) if rest else np.zeros((0, len(rows) + 1))
+        own = gram - np.einsum("ki,kj->ij", shared[:, :-1], shared[:, :-1])
+        target, left = along - shared[:, -1] @ shared[:, :-1], 1.0 - float(np.sum(shared[:, -1] ** 2))
+        value, partner = np.empty(len(pool)), np.empty(len(pool), np.int64)
+        best_pairs(own, target, left, weight, 0.5 * problem.n, OWN, value, partner)
+        kept = frozenset(pool[i] for i in rest)
+        for i in np.argsort(-value, kind="stable")[:EVALUATED]:
+            if partner[i] >= 0:
+                tried.append((float(value[i] + weight[rest].sum()), kept | {pool[i], pool[partner[i]]}))
+    tried.sort(key=lambda of: -of[0])
+    return list(dict.fromkeys(made for _, made in tried if made not in collected))[:EVALUATED]
