@@ -9,8 +9,10 @@ from modejump import transforms
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.census import best_pairs
 from modejump.problem.feature_problem import FeatureProblem, feature_problem
+from modejump.runtime.executors import Executor
+from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.warmup.library import best_models, scored_by
-from modejump.samplers.warmup.polish import exchange
+from modejump.samplers.warmup.polish import exchange, polish
 
 
 def test_pairs_are_those_of_least_squares() -> None:
@@ -53,6 +55,32 @@ def test_two_terms_come_in_at_once(start: list[str]) -> None:
     best = best_models(collected, 1)[0]
     assert wanted <= best
     np.testing.assert_allclose(collected[best], scored_by(problem, [best])[0][best])
+
+
+def test_all_searches_of_a_chain_begin_with_the_model_that_is_given() -> None:
+    problem = problem_of(lambda a, b, c, d: a * b - c * d)
+    model = frozenset(map(problem.language.parse, ["a*b", "c*d"]))
+    chain = EvolutionChain(problem, np.random.SeedSequence(3), memory=1 << 22, start=sorted(model))
+    chain.run_to(400)
+    assert chain.restarts > 1
+    ended = chain.arrays.evolution.run_best[: chain.restarts]
+    assert (ended >= scored_by(problem, [model])[0][model] - 1e-6).all()
+
+
+def test_the_end_of_a_search_goes_beyond_exchanges() -> None:
+    """A feature that no pool holds is evolved beside the terms that an exchange brings in."""
+    problem = problem_of(lambda a, b, c, d: a * b - c * d + 0.3 * a * np.sin(b * c * d))
+    parse = problem.language.parse
+    model = frozenset([parse("a")])
+    seeds = np.random.SeedSequence(5).spawn(2)
+    found = []
+    for workers in (1, 2):
+        collected = dict(scored_by(problem, [model])[0])
+        polish(problem, collected, [model], seeds, Executor(workers), None)
+        found.append(collected)
+    assert {"a*b", "c*d", "a*sin(b*c*d)"} == {f.text for f in best_models(found[0], 1)[0]}
+    # One seed gives one answer, for any number of workers.
+    assert found[0] == found[1]
 
 
 def test_without_time_nothing_is_exchanged() -> None:

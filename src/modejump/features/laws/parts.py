@@ -29,17 +29,16 @@ MOST_SIMPLE, MOST_MONOMIALS = 4, 160
 # Where the zero of a sum lies over the range of its first term; scales of an argument over its range; cycles of a wave.
 ZEROS = (-4.0, -1.0, -0.4, -0.15, -0.05, 1.05, 1.15, 1.4, 2.0, 5.0)
 RATES = tuple(np.geomspace(0.3, 50.0, 14))
+GROWTHS = (*RATES, *(-rate for rate in RATES))
 CYCLES = tuple(np.arange(0.25, 4.1, 0.25))
 SHARES = (0.1, 0.3, 1.0, 3.0, 10.0)
-
-Columns = np.ndarray
 
 
 class Argument(NamedTuple):
     """What a function is applied to: a monomial or a sum, and its column."""
 
     node: Feature
-    column: Columns
+    column: np.ndarray
 
 
 class Part(NamedTuple):
@@ -48,7 +47,7 @@ class Part(NamedTuple):
     node: Feature
     function: str | None
     number: Feature | None
-    column: Columns
+    column: np.ndarray
 
     def factor(self) -> Feature:
         """The node, which is made where somebody asks for it: most parts are looked at once."""
@@ -144,7 +143,7 @@ def _functions(language: Laws, argument: Argument, waves: bool) -> Iterator[Part
     for transform in language.functions:
         name = transform.name
         if name == "exp":
-            for inside in _scaled(language, argument, [*RATES, *(-rate for rate in RATES)] if waves else ()):
+            for inside in _scaled(language, argument, GROWTHS if waves else ()):
                 grown = np.exp(inside.column)
                 for sign, number in ((1.0, one), (-1.0, Feature.minus(one))):
                     yield Part(inside.node, name, number, grown + sign)
@@ -157,8 +156,8 @@ def _functions(language: Laws, argument: Argument, waves: bool) -> Iterator[Part
             yield Part(node, name, None, transform(u))
             for inside in _shifted(language, argument):
                 # Logarithms are of what is positive.
-                node, column = (inside.node, inside.column) if inside.column[0] > 0.0 else _mirrored(inside)
-                yield Part(node, name, None, transform(column))
+                positive = inside if inside.column[0] > 0.0 else _mirrored(inside)
+                yield Part(positive.node, name, None, transform(positive.column))
         elif waves or name not in ("sin", "cos"):
             cycles = [2.0 * np.pi * c for c in CYCLES] if name in ("sin", "cos") else RATES
             for inside in _scaled(language, argument, cycles):
@@ -240,6 +239,6 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
             ]
             found += [
                 Argument(Feature.call("exp", inside), np.exp(rate))
-                for inside, rate in _scaled(language, Argument(node, column), [*RATES, *(-rate for rate in RATES)])
+                for inside, rate in _scaled(language, Argument(node, column), GROWTHS)
             ]
     return [growth for growth in found if np.isfinite(growth.column).all() and np.ptp(growth.column) > 0.0]
