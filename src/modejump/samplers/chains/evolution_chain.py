@@ -80,7 +80,8 @@ class EvolutionChain(SearchChain):
 
     def _begins_with_several(self, run: np.ndarray | int) -> Any:
         """Whether a search begins with several simple terms, where there is a census: two of three, or every other."""
-        return (run + self.number) % (3 if census_of(self.problem).varied else 2) > 0
+        period = 3 if census_of(self.problem).varied else 2
+        return (run + self.number) % period < period - 1
 
     @property
     def populations(self) -> int:
