@@ -38,7 +38,7 @@ SHARE, FITTING_SHARE = 0.4, 0.15
 
 def polish_share_of(problem: FeatureProblem) -> float:
     """Share of the time of a search that is left for its end."""
-    if not (can_count(problem) and problem.family.conjugate):
+    if not can_count(problem):
         return 0.0
     return FITTING_SHARE if problem.language.fits_constants else SHARE
 
@@ -117,12 +117,13 @@ def exchange(
         for _ in range(ROUNDS):
             if not has_time():
                 return
-            found = scored_by(problem, _exchanged(problem, census, collected, model, others))[0]
+            tried = _exchanged(problem, census, collected, model, others)
+            found = scored_by(problem, tried)[0] if tried else {}
             collected |= found
-            best = best_models(found, 1)
-            if not best or not found[best[0]] > collected[model] + 1e-6:
+            best = max(found, key=lambda made: found[made], default=model)
+            if not collected[best] > collected[model] + 1e-6:
                 break
-            model = best[0]
+            model = best
 
 
 def _exchanged(
