@@ -76,7 +76,7 @@ def test_the_end_of_a_search_goes_beyond_exchanges() -> None:
     found = []
     for workers in (1, 2):
         collected = dict(scored_by(problem, [model])[0])
-        polish(problem, collected, [model], seeds, Executor(workers), None)
+        polish(problem, collected, [model], seeds, Executor(workers), 1 << 22, None)
         found.append(collected)
     assert {"a*b", "c*d", "a*sin(b*c*d)"} == {f.text for f in best_models(found[0], 1)[0]}
     # One seed gives one answer, for any number of workers.

@@ -330,7 +330,8 @@ class Driver:
             climb(self.searched, self.collected, starts, self._affordable_edits())
             if can_count(self.searched):
                 until = None if seconds is None else self.begun + seconds
-                polish(self.searched, self.collected, list(bests), self.polish_seeds, self.executor, until)
+                given = self.searched, self.collected, list(bests), self.polish_seeds
+                polish(*given, self.executor, self.budget.memory, until)
         if self.searched is not self.problem:
             self.executor.close()
             self.executor.open(self.problem)

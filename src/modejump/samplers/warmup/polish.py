@@ -49,6 +49,7 @@ def polish(
     bests: Sequence[Model],
     seeds: Sequence[np.random.SeedSequence],
     executor: Executor,
+    memory: int,
     until: float | None,
 ) -> None:
     """Exchange members of the best models, evolve the best one on, and exchange its members; adds what is met.
@@ -65,6 +66,8 @@ def polish(
         Streams of the chains that evolve the best model.
     executor : Executor
         Who works on them.
+    memory : int
+        Bytes for the columns that they keep.
     until : float, optional
         When to end, by the clock.
     """
@@ -80,7 +83,7 @@ def polish(
     share = None if until is None else max(until - time.perf_counter(), 0.0) * parts
 
     def evolved(seed: np.random.SeedSequence) -> Finished:
-        chain = EvolutionChain(problem, seed, start=best)
+        chain = EvolutionChain(problem, seed, memory=memory // len(seeds), start=best)
         for _ in rounds(chain, GENERATIONS, share, time.perf_counter()):
             pass
         return Finished.of(chain)
