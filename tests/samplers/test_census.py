@@ -153,7 +153,7 @@ def test_columns_of_parts_are_those_of_their_features() -> None:
         if growth.node.constants == 0:
             np.testing.assert_allclose(language.column(growth.node, table, {}), growth.column, rtol=1e-9)
     for some in factors_of(language, x, parts):
-        for node, column in some:
+        for node, column, _ in some:
             if node.constants == 0 and node.is_monomial:
                 np.testing.assert_allclose(np.abs(language.column(node, table, {})), np.abs(column), rtol=1e-9)
 

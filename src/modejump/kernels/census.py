@@ -159,14 +159,17 @@ def best_pairs(gram, along, left, weight, half, least, value, partner):
     partner : int64[m]
         Receives the other column.
     """
+    # The largest w - half log(rest) is that of the largest exp(w / half) / rest, without a logarithm for each pair.
+    worth = np.exp(weight / half)
     for i in range(len(along)):
-        value[i], partner[i] = -np.inf, -1
+        most, partner[i] = 0.0, -1
         a, x = gram[i, i], along[i]
         for j in range(i):
             b, y, c = gram[j, j], along[j], gram[i, j]
             own = a * b - c * c
             if a > least and b > least and own > least * a * b:
                 rest = left - (x * x * b - 2.0 * x * y * c + y * y * a) / own
-                made = weight[i] + weight[j] - half * np.log(max(rest, 1e-24))
-                if made > value[i]:
-                    value[i], partner[i] = made, j
+                made = worth[j] / max(rest, 1e-24)
+                if made > most:
+                    most, partner[i] = made, j
+        value[i] = weight[i] + half * np.log(most) if most > 0.0 else -np.inf

@@ -37,9 +37,11 @@ from modejump.samplers.result import Result
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
 from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.census import can_count
+from modejump.samplers.warmup.joint_exchange import ATTEMPTS, POPULATIONS, SHARE, find_sums
 from modejump.samplers.warmup.library import (
     EVALUATIONS,
     MOST_FEATURES,
+    SAMPLED_FEATURES,
     Collected,
     Library,
     Model,
@@ -47,8 +49,8 @@ from modejump.samplers.warmup.library import (
     best_models,
     build_library,
     climb,
+    library_of_sample,
     log_importance,
-    scored_by,
 )
 from modejump.samplers.warmup.polish import POLISHES, polish, polish_share_of
 from modejump.samplers.warmup.refinement import can_refine, refine_search, refine_together
@@ -64,10 +66,6 @@ MOVES = 2_000
 SEARCH_SHARE = 0.5
 FITTING_SHARE = 0.65
 LEARN_SHARE = 0.1
-# A library from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models
-# are scored by all of them.
-SAMPLED_FEATURES = 48
-RESCORED = 200
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05
 # Models that a Python function scores to complete the library: nobody knows how long it takes.
@@ -141,6 +139,7 @@ class Driver:
         self.evolutions = 0 if problem.family.custom else min(EVOLUTIONS, plan.chains)
         self.search_seeds = search_root.spawn(self.evolutions + plan.chains)
         self.polish_seeds = search_root.spawn(POLISHES)
+        self.sum_seeds = search_root.spawn(ATTEMPTS)
         self.search_share = FITTING_SHARE if problem.language.fits_constants else SEARCH_SHARE
         self.searched = self._sampled_problem()
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
@@ -303,6 +302,7 @@ class Driver:
         steps, each = self.budget.warmup, self.plan.search_steps
         populations = DEFAULT_POPULATIONS if steps is None else max(1, -(-int(steps) // each))
         seconds = None if self.budget.seconds is None else self.budget.seconds * self.search_share
+        sum_share = SHARE if can_refine(self.searched) and can_count(self.searched) else 0.0
         if can_score(self.problem):
             self._climb([frozenset()], CLIMB_SHARE)
         if self.searched is not self.problem:
@@ -312,7 +312,7 @@ class Driver:
             self.search_seeds,
             populations=populations,
             evolutions=self.evolutions,
-            seconds=None if seconds is None else seconds * (1.0 - polish_share_of(self.searched)),
+            seconds=None if seconds is None else seconds * (1.0 - polish_share_of(self.searched) - sum_share),
             memory=self.budget.memory,
             steps=each,
             context=dataclasses.replace(self.context, progress=self._tell_search if self.context.progress else None),
@@ -329,18 +329,21 @@ class Driver:
         elif self.problem.family.conjugate:
             climb(self.searched, self.collected, starts, self._affordable_edits())
             if can_count(self.searched):
-                until = None if seconds is None else self.begun + seconds
+                until = None if seconds is None else self.begun + seconds * (1.0 - sum_share)
                 given = self.searched, self.collected, list(bests), self.polish_seeds
                 polish(*given, self.executor, self.budget.memory, until)
         if self.searched is not self.problem:
             self.executor.close()
             self.executor.open(self.problem)
         if can_refine(self.searched):
-            self._refine()
+            attempts = populations // POPULATIONS if seconds is None else ATTEMPTS
+            self._refine(attempts if sum_share else 0, None if seconds is None else self.begun + seconds)
 
-    def _refine(self) -> None:
-        """Constants of the leading model, fitted together and frozen."""
-        problem, self.collected, refined = refine_search(self.searched, self.collected, self._affordable_edits())
+    def _refine(self, attempts: int, until: float | None) -> None:
+        """Constants of the leading model, fitted together and frozen; sums that need this are looked for first."""
+        found = find_sums(self.searched, self.collected, self.sum_seeds[:attempts], self.executor, until)
+        edits = self._affordable_edits()
+        problem, self.collected, refined = refine_search(self.searched, self.collected, edits, found, self._has_time)
         for model, value in refined.items():
             # A search has reached the model where it met it, whatever that was worth then.
             self.outcomes = [
@@ -350,6 +353,12 @@ class Driver:
             if self.searched is not self.problem:
                 made = refine_together(self.problem, sorted(model), problem.refined)[0]
                 self._give_constants({**self.problem.refined, **made})
+        if found:
+            # An attempt that ended elsewhere is a search that has not reached the best model.
+            reached = [refined.get(end.model, self.collected.get(end.model, -np.inf)) for end in found]
+            last = self.outcomes[-1].bests
+            bests = np.append(last, np.maximum(reached, last.min()))
+            self.outcomes[-1] = dataclasses.replace(self.outcomes[-1], bests=bests)
         if self.searched is self.problem:
             self._give_constants(problem.refined)
             problem = self.problem
@@ -367,19 +376,6 @@ class Driver:
         seconds = np.inf if self.budget.seconds is None else self.budget.seconds
         climb_by_scores(self.searched, self.collected, starts, self.begun + share * self.search_share * seconds)
 
-    def _library_of_sample(self, most: int) -> Library:
-        """The library that the sample asks for, and its best models scored by all rows."""
-        found, most = self.collected, min(most, SAMPLED_FEATURES)
-        library = build_library(self.searched, found, most, self._affordable_edits())
-        inside = frozenset(library.features)
-        good = [model for model in best_models(found, 10 * RESCORED) if model <= inside][:RESCORED]
-        self.collected, lost = scored_by(self.problem, [*good, inside])
-        # A search has reached the best model where it has reached the sample's.
-        gain = max(self.collected.values(), default=0.0) - max(found.values(), default=0.0)
-        self.outcomes = [dataclasses.replace(o, bests=o.bests + gain) for o in self.outcomes]
-        kept = [j for j, f in enumerate(library.features) if f not in lost]
-        return Library(tuple(library.features[j] for j in kept), library.importance[kept])
-
     def _tell_search(self, done: float, total: float, note: str) -> None:
         if self.context.progress:
             self.context.progress(self.search_share * done / total, 1.0, f"search, {note}")
@@ -392,7 +388,11 @@ class Driver:
         if self.searched is self.problem:
             library = build_library(self.problem, self.collected, most, self._affordable_edits())
         elif not self.chains:
-            library = self._library_of_sample(most)
+            edits, before = self._affordable_edits(), max(self.collected.values(), default=0.0)
+            library, self.collected = library_of_sample(self.problem, self.searched, self.collected, most, edits)
+            # A search has reached the best model where it has reached the sample's.
+            gain = max(self.collected.values(), default=0.0) - before
+            self.outcomes = [dataclasses.replace(o, bests=o.bests + gain) for o in self.outcomes]
         else:
             library = build_library(self.problem, self.collected, min(most, SAMPLED_FEATURES), limit=0)
         inside = set(library.features)

@@ -47,10 +47,11 @@ LARGEST = 1e60
 
 
 class Factor(NamedTuple):
-    """A factor of simple products, None for the number 1, and its column."""
+    """A factor of simple products, None for the number 1, its column, and the constant that this was made with."""
 
     node: Expression | None
     column: np.ndarray
+    constant: float | None = None
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -244,23 +245,26 @@ class Census:
     def _explained(
         self, chosen: np.ndarray, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray] | None = None
     ) -> np.ndarray:
-        """Share of what columns leave of the response that each simple product explains.
+        """Share of what columns leave of the response that each simple product of some first factors explains."""
+        if inner is None:
+            inner = [self._inner(chosen, column) for column in (np.ones(len(self.rows)), *columns, self.y)]
+        return self.explained(self.whole[chosen], columns, inner)
+
+    def explained(self, whole: np.ndarray, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray]) -> np.ndarray:
+        """Share of what columns leave of the response that each of very many products explains.
 
         Parameters
         ----------
-        chosen : ndarray of int
-            First factors.
+        whole : ndarray
+            Squared lengths of the products.
         columns : sequence of ndarray
             The columns; that of the intercept is added.
-        inner : sequence of ndarray, optional
-            Inner products with the intercept, the columns and the response, where they are known.
+        inner : sequence of ndarray
+            Inner products of the products with the intercept, the columns and the response.
         """
-        there = np.vstack([np.ones(len(self.rows)), *columns])
-        if inner is None:
-            inner = [self._inner(chosen, column) for column in (*there, self.y)]
-        basis, r = np.linalg.qr((there * self.root).T)
+        basis, r = np.linalg.qr((np.vstack([np.ones(len(self.rows)), *columns]) * self.root).T)
         y = self.y * self.root
-        whole, share = self.whole[chosen], np.zeros((len(chosen), len(self.right)))
+        share = np.zeros(whole.shape)
         left = float(np.sum(without(y[None], basis.T) ** 2))
         if left > 0.0 and np.abs(np.diag(r)).min() > OWN * np.abs(np.diag(r)).max():
             flat = np.array(inner).reshape(len(inner), -1)

@@ -33,6 +33,10 @@ FITTED_NUMBERS = 1_500_000
 # Room for the features that edits make, and models that are evaluated before their store is full.
 EDIT_FEATURES = 1 << 17
 EDIT_MODELS = (1 << 15) + 1024
+# A library from a sample has fewer features: each costs a column of all rows; and so many of the sample's best models
+# are scored by all of them.
+SAMPLED_FEATURES = 48
+RESCORED = 200
 # Features whose models together have less than this share of the posterior are not worth a place.
 NEGLIGIBLE = 1e-7
 
@@ -266,3 +270,27 @@ def _chosen(
     features = [f for f in worth if f not in columns][: most - len(columns)] + columns
     share = np.exp(np.array([min(known.get(f, -np.inf) - total, 0.0) for f in features]))
     return Library(tuple(features), share)
+
+
+def library_of_sample(
+    problem: FeatureProblem, searched: FeatureProblem, found: Collected, most: int, edits: int
+) -> tuple[Library, Collected]:
+    """The library that a sample of the rows asks for, and its best models scored by all rows.
+
+    Parameters
+    ----------
+    problem, searched : FeatureProblem
+        The target, and the one for the sample.
+    found : dict
+        Models with their log posterior by the sample.
+    most : int
+        Features of the library.
+    edits : int
+        Models that edits may evaluate, about.
+    """
+    library = build_library(searched, found, min(most, SAMPLED_FEATURES), edits)
+    inside = frozenset(library.features)
+    good = [model for model in best_models(found, 10 * RESCORED) if model <= inside][:RESCORED]
+    scored, lost = scored_by(problem, [*good, inside])
+    kept = [j for j, f in enumerate(library.features) if f not in lost]
+    return Library(tuple(library.features[j] for j in kept), library.importance[kept]), scored

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.genetic_chain import ALIKE, SIMPLEST
 from modejump.samplers.chains.workspace import fitted_constants
+from modejump.samplers.warmup.census import unit
+from modejump.samplers.warmup.joint_exchange import Sum, fit_together
 from modejump.samplers.warmup.library import Collected, Model, best_first, best_models, climb, scored_by
 
 # Models whose constants are refined: the best of all, and the best of each complexity among the simplest, as chains
@@ -36,6 +37,11 @@ GAIN = 0.01
 # How often, and models with refined constants that are evaluated again.
 ROUNDS = 3
 RESCORED = 200
+
+
+def always() -> bool:
+    """There is time."""
+    return True
 
 
 def can_refine(problem: FeatureProblem) -> bool:
@@ -76,34 +82,20 @@ def refine_together(
     constants : mapping of a feature to ndarray
         Constants to begin with, of each feature that has some.
     """
-    table, response = problem.table, problem.response[0]
-    own = [f for f in model if f.constants]
-    fixed = [problem.language.column(f, table, {}) for f in model if not f.constants]
-    ends = np.cumsum([f.constants for f in own])[:-1]
 
-    def parts(values: np.ndarray) -> dict[Expression, np.ndarray]:
-        return dict(zip(own, np.split(values, ends), strict=True))
+    def column(feature: Expression, given: Mapping[Expression, np.ndarray]) -> np.ndarray:
+        return problem.language.column(feature, problem.table, given)
 
-    def left(values: np.ndarray) -> np.ndarray:
-        given = parts(values)
-        z = np.array([*fixed, *(problem.language.column(f, table, given) for f in own)]) * problem.root_weight
-        z -= (z @ problem.basis.T) @ problem.basis
-        length = np.linalg.norm(z, axis=1)
-        if not (np.isfinite(z).all() and (length > 0.0).all()):
-            return response.copy()
-        q = np.linalg.qr((z / length[:, None]).T)[0]
-        rest = response - q @ (q.T @ response)
-        return rest - q @ (q.T @ rest)
+    def beside(columns: np.ndarray) -> np.ndarray:
+        z = columns * problem.root_weight
+        return unit(z - (z @ problem.basis.T) @ problem.basis)
 
-    start = np.concatenate([constants[f] for f in own])
-    before = float(np.sum(left(start) ** 2))
-    found = least_squares(
-        left, start, method="lm", x_scale="jac", xtol=1e-14, ftol=1e-14, gtol=1e-14, max_nfev=EFFORT * (len(start) + 1)
-    )
-    return parts(found.x), before, 2.0 * float(found.cost)
+    return fit_together(model, constants, column, beside, problem.response[0], EFFORT)
 
 
-def refine_leading(problem: FeatureProblem, collected: Collected) -> tuple[Model, FeatureProblem, float] | None:
+def refine_leading(
+    problem: FeatureProblem, collected: Collected, sums: Sequence[Sum] = (), has_time: Callable[[], bool] = always
+) -> tuple[Model, FeatureProblem, float] | None:
     """The best of the leading models once its constants are refined, the problem with these, and the log posterior.
 
     None where nothing is gained, or another model stays the best.
@@ -114,6 +106,10 @@ def refine_leading(problem: FeatureProblem, collected: Collected) -> tuple[Model
         The problem.
     collected : dict
         Models that the search found, with their log posterior.
+    sums : sequence of Sum
+        Models with constants to begin with.
+    has_time : callable
+        Whether there is time for another model.
     """
     most = max(min(MOST, MANY_ROWS // len(problem.y)), LEADING)
     leading = [
@@ -125,21 +121,29 @@ def refine_leading(problem: FeatureProblem, collected: Collected) -> tuple[Model
     floor = RESID_FLOOR + problem.n * problem.noise_floor**2 / problem.base_rss
     refined: list[tuple[float, Model, dict[Expression, np.ndarray]]] = []
     for model in leading:
-        if all(f in known for f in model if f.constants):
+        if has_time() and all(f in known for f in model if f.constants):
             made, before, after = refine_together(problem, sorted(model), known)
             gain = 0.5 * problem.n * math.log((before + floor) / (after + floor))
             refined.append((collected[model] + gain, model, made))
     best, value = None, max(collected.values(), default=-math.inf) + GAIN
-    for _, model, made in sorted(refined, key=lambda of: -of[0])[:EVALUATED]:
+    refined = sorted(refined, key=lambda of: -of[0])[:EVALUATED]
+    best_of = {of.model: of for of in sorted(sums, key=lambda of: of.value)}
+    for model, known, about in (of for of in best_of.values() if of.constants):
+        refined.append((about, model, refine_together(problem, sorted(model), known)[0]))
+    for _, model, made in refined:
         given = dataclasses.replace(problem, refined={**problem.refined, **made})
         scored = scored_by(given, [model])[0].get(model, -math.inf)
-        if scored > max(value, collected[model] + GAIN):
+        if scored > max(value, collected.get(model, -math.inf) + GAIN):
             best, value = (model, given, scored), scored
     return best
 
 
 def refine_search(
-    problem: FeatureProblem, collected: Collected, edits: int
+    problem: FeatureProblem,
+    collected: Collected,
+    edits: int,
+    sums: Sequence[Sum] = (),
+    has_time: Callable[[], bool] = always,
 ) -> tuple[FeatureProblem, Collected, dict[Model, float]]:
     """Refine the leading model, edit it, and again, as long as that makes it better.
 
@@ -151,6 +155,10 @@ def refine_search(
         Models that the search found, with their log posterior.
     edits : int
         Models that the edits may evaluate each time, about.
+    sums : sequence of Sum
+        Models with constants to begin with.
+    has_time : callable
+        Whether there is time for another model.
 
     Returns
     -------
@@ -159,7 +167,7 @@ def refine_search(
     """
     refined: dict[Model, float] = {}
     for _ in range(ROUNDS):
-        found = refine_leading(problem, collected)
+        found = refine_leading(problem, collected, sums, has_time)
         if found is None:
             break
         model, problem, refined[model] = found
