@@ -37,6 +37,9 @@ SPELLINGS = [
     ("log(x)", ("p0(x)", "-log(x)")),
     ("exp(sin(x))", ("exp(-sin(-x))",)),
     ("exp(-x/(y - z))", ("exp(x/(z - y))", "1/exp(x/(y - z))")),
+    ("(x/y)^c0", ("exp(c0*log(x/y))", "1/(x/y)^c0")),
+    ("z*x^c0*y^c1", ("z*exp(c0*log(x) + c1*log(y))", "z*x^c0/y^c1")),
+    ("exp(c0*z)*(x + c2)^c1", ("exp(c0*z + c1*log(x + c2))",)),
 ]  # fmt: skip
 
 
@@ -72,7 +75,7 @@ def test_measures(text: str, measures: tuple[int, ...]) -> None:
 
 VOID = [
     "x/x", "x - x", "sin(x + x)", "exp(x)^2", "exp(1 + x)", "exp(log(x))", "exp(-log(x)*1 + y)", "log(exp(x))",
-    "log(c0*x)", "cos(x + c0)", "sin(1 + x)", "x^0", "exp(x)*exp(-x)", "sin(c0)", "y*log(1 + c0*x)", "2*x", "x^c0",
+    "log(c0*x)", "cos(x + c0)", "sin(1 + x)", "x^0", "exp(x)*exp(-x)", "sin(c0)", "y*log(1 + c0*x)", "2*x", "x^y",
     "c0*exp(c0*x)", "x + y", "1", "c0", "sin(3.5*x)", "foo(x)", "x*", "(x", "x)", "x y", "1e*x", "x^(1/0)",
     "sin(pi*x*2)",
 ]  # fmt: skip

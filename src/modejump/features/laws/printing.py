@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # How a constant is written: from its place in the feature to a name or a number.
 Naming = Callable[[int], str]
+# A term or a base, and the place of its first constant in the feature; of a power, that of the exponent before it.
+Placed = tuple["Feature", int]
 
 CONSTANT = re.compile(r"c[0-9]*")
 # Roots by the denominator of the exponent, in plain text and in LaTeX.
@@ -55,6 +58,8 @@ def to_text(feature: Feature, values: Sequence[float] | np.ndarray | None = None
     >>> from modejump.features.laws.expression import Feature
     >>> to_text(Feature("exp(c0*t)/(x + c1)"), [-0.31, -2.0])
     'exp(-0.31*t)/(x - 2)'
+    >>> to_text(Feature("exp(c0*log(x/y))"), [-0.25])
+    '(x/y)^(-0.25)'
     """
     if values is None:
         return feature.text
@@ -67,16 +72,40 @@ def plain_text(kind: str, label: Any, children: Sequence[Feature], first: int = 
     if kind == "covariate":
         return column_text(label)
     if kind == "call":
-        return f"{label}({_node(children[0], first, naming)})"
+        powers, rest = fitted_powers(label, children[0], first)
+        texts = [f"{label}({_sum(rest, naming)})"] if rest else []
+        for base, place in powers:
+            written, exponent = _node(base, place + 1, naming), naming(place)
+            written = written if base.kind in ("covariate", "call") else f"({written})"
+            texts.append(f"{written}^{f'({exponent})' if exponent.startswith('-') else exponent}")
+        return "*".join(texts)
     if kind == "power":
         return _product([(children[0], label)], first, naming)
     if kind == "product":
         return _product([base_and_exponent(child) for child in children], first, naming)
     if kind == "sum":
-        return _sum(children, first, naming)
+        return _sum(placed(children, first), naming)
     if kind == "free":
         return _times(naming(first), children[0], first + 1, naming)
     return f"-{_node(children[0], first, naming)}" if kind == "minus" else "1"
+
+
+def placed(terms: Sequence[Feature], first: int) -> list[Placed]:
+    """Terms, each with the place of its first constant."""
+    places = itertools.accumulate((term.constants for term in terms), initial=first)
+    return list(zip(terms, places, strict=False))
+
+
+def fitted_powers(function: str | None, argument: Feature, first: int) -> tuple[list[Placed], list[Placed]]:
+    """Powers whose exponent is fitted, x^c for exp(c*log(x)), by their bases; and what else is inside of a function."""
+    powers, rest = [], []
+    for term, place in placed(argument.children if argument.kind == "sum" else [argument], first):
+        inside = term.children[0] if function == "exp" and term.kind == "free" else term
+        if inside is not term and inside.function == "log":
+            powers.append((inside.children[0], place))
+        else:
+            rest.append((term, place))
+    return powers, rest
 
 
 def base_and_exponent(factor: Feature) -> tuple[Feature, Fraction]:
@@ -97,11 +126,10 @@ def _times(constant: str, monomial: Feature, first: int, naming: Naming) -> str:
     return constant + text[1:] if text.startswith("1/") else f"{constant}*{text}"
 
 
-def _sum(terms: Sequence[Feature], first: int, naming: Naming) -> str:
+def _sum(terms: Sequence[Placed], naming: Naming) -> str:
     text = ""
-    for term in terms:
-        written = _node(term, first, naming)
-        first += term.constants
+    for term, place in terms:
+        written = _node(term, place, naming)
         negative = written.startswith("-")
         text += ((" - " if negative else " + ") + written.removeprefix("-")) if text else written
     return text
@@ -201,7 +229,13 @@ def _latex(node: Feature, first: int, constant: Naming) -> str:
     if kind == "call":
         transform = transforms.get(node.function or "")
         template = default_latex(node.function or "") if transform is None else transform.latex
-        return template.replace(ARGUMENT, _latex(children[0], first, constant))
+        powers, rest = fitted_powers(node.function, children[0], first)
+        texts = [template.replace(ARGUMENT, _latex_sum(rest, constant))] if rest else []
+        for base, place in powers:
+            written = _latex(base, place + 1, constant)
+            written = written if base.kind == "covariate" else rf"\left({written}\right)"
+            texts.append(f"{written}^{{{constant(place)}}}")
+        return r"\,".join(texts)
     if kind in ("power", "product"):
         return _latex_product(node, first, constant)
     if kind == "minus":
@@ -209,10 +243,13 @@ def _latex(node: Feature, first: int, constant: Naming) -> str:
     if kind == "free":
         inside = "" if children[0].kind == "one" else rf"\,{_latex(children[0], first + 1, constant)}"
         return constant(first) + inside
+    return _latex_sum(placed(children, first), constant)
+
+
+def _latex_sum(terms: Sequence[Placed], constant: Naming) -> str:
     text = ""
-    for term in children:
-        written = _latex(term, first, constant)
-        first += term.constants
+    for term, place in terms:
+        written = _latex(term, place, constant)
         text += ((" - " if written.startswith("-") else " + ") + written.removeprefix("-")) if text else written
     return text
 

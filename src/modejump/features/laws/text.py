@@ -307,14 +307,21 @@ class _Reader:
             return -sign, node
         if kind == "^":
             exponent = exact(children[1])
-            if exponent is None:
-                problem = "an exponent is a rational number such as 2 or -1/3; others are for modejump.fit_law"
-                self.refuse(children[1], problem)
-            return _power(self.read(children[0]), exponent)
+            return self.fitted_power(piece) if exponent is None else _power(self.read(children[0]), exponent)
         left, right = self.read(children[0]), self.read(children[1])
         if kind in ("*", "/"):
             return _product(left, right if kind == "*" else _power(right, Fraction(-1)))
         return _sum(left, right if kind == "+" else (-right[0], right[1]))
+
+    def fitted_power(self, piece: Node) -> Term:
+        """A power whose exponent is a constant: x^c is exp(c*log(x))."""
+        base, exponent = piece.children
+        if exponent.kind != "constant":
+            known = "a rational number such as 2 or -1/3, or a constant such as c0"
+            self.refuse(exponent, f"an exponent is {known}; others are for modejump.fit_law")
+        logarithm = Node("call", "log", piece.start, (base,))
+        product = Node("*", "", piece.start, (exponent, logarithm))
+        return self.read(Node("call", "exp", piece.start, (product,)))
 
     def call(self, piece: Node) -> Term:
         function, argument = SAME.get(piece.value, piece.value), self.read(piece.children[0])
