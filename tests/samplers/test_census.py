@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from modejump import transforms
+from modejump.features.laws.arguments import MOST_MONOMIALS, monomials
 from modejump.features.laws.language import Laws
 from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
 from modejump.features.laws.powers import LAW_TRANSFORMS
@@ -16,7 +19,7 @@ from modejump.features.nonlinear.space import Space
 from modejump.kernels.census import best_partners, cross_products, explained_shares
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.chains.evolution_chain import EvolutionChain
-from modejump.samplers.warmup.census import can_count, census_of
+from modejump.samplers.warmup.census import can_count, census_of, share_census
 from modejump.samplers.warmup.product_census import ProductCensus as Census
 from modejump.samplers.warmup.product_census import least_squares
 
@@ -107,6 +110,11 @@ def test_least_squares_of_many_designs() -> None:
         (lambda a, b, k, d: d * np.sqrt((a + 1.0) / (4.0 - a)), "d*sqrt((a + 1)/(a + c0))"),
         (lambda a, b, k, d: a * 0.2 / ((b - 1.6) ** 2 + 0.2), "a/((b + c0)^2 + c1)"),
         (lambda a, b, k, d: a * np.log(b + 1.0), "a*log(b + 1)"),
+        (lambda a, b, k, d: np.sqrt((a - b) ** 2 + (k - d) ** 2), "sqrt((a - b)^2 + (k - d)^2)"),
+        (lambda a, b, k, d: a / np.sqrt(k**2 + b**2 * d**2), "a/sqrt(k^2 + b^2*d^2)"),
+        (lambda a, b, k, d: 1.0 / (np.exp(4.0 * (a - b) / d) + 1.0), "1/(exp(c0*(a - b)/d) + 1)"),
+        (lambda a, b, k, d: a * np.log(1.0 + a * b / (k * d)), "a*log(a*b/(d*k) + 1)"),
+        (lambda a, b, k, d: a * np.cos(a * b - k * d), "a*cos(a*b - d*k)"),
     ],
 )
 def test_products_are_pointed_to(law, text: str) -> None:
@@ -156,6 +164,44 @@ def test_columns_of_parts_are_those_of_their_features() -> None:
         for node, column, _ in some:
             if node.constants == 0 and node.is_monomial:
                 np.testing.assert_allclose(np.abs(language.column(node, table, {})), np.abs(column), rtol=1e-9)
+
+
+def test_the_order_of_columns_decides_nothing() -> None:
+    """Where there are more monomials than are looked at, all pairs and triples of columns have the same ones."""
+    names = tuple("abcdefgh")
+    found = monomials(language_of(names=names), np.random.default_rng(3).uniform(0.5, 3.0, size=(8, 20)))
+    assert len(found) == MOST_MONOMIALS
+    looked_at = Counter(m.node.covariates for m in found)
+    for many in (1, 2):
+        counts = [looked_at[frozenset(some)] for some in itertools.combinations(names, many)]
+        assert 0 < min(counts) and max(counts) - min(counts) <= 1
+
+
+def test_no_part_without_constants_is_left_out() -> None:
+    problem = problem_of(lambda a, b, k, d: a / b)
+    census = Census(problem)
+    parts = parts_of(problem.language, np.array(list(census.table.values())))
+    assert len(parts) > len(census.parts) - 1
+    kept = {census.factor[i]() for i in range(len(census.parts))}
+    assert {part.factor() for part in parts if not part.constants} <= kept
+
+
+def test_a_census_is_shared_with_other_weights_of_the_same_rows() -> None:
+    problem = problem_of(lambda a, b, k, d: a / b)
+    census = census_of(problem)
+    weighted = problem.with_noise(problem.family, 1.0 / problem.y**2)
+    share_census(problem, weighted)
+    shared = census_of(weighted)
+    assert shared is not census and shared.parts is census.parts
+    alone = Census(weighted)
+    for name in ("y", "root", "price", "whole"):
+        np.testing.assert_array_equal(getattr(shared, name), getattr(alone, name))
+    target, rng = weighted.y, np.random.default_rng
+    assert shared.suggest(target, rng(1)) == alone.suggest(target, rng(1))
+    assert shared.several(rng(1)) == alone.several(rng(1))
+    other = problem.with_noise(problem.family, None, np.arange(150))
+    share_census(problem, other)
+    assert census_of(other).parts is not census.parts
 
 
 def test_only_what_the_space_has_is_suggested() -> None:

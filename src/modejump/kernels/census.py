@@ -11,6 +11,8 @@ from modejump.core.compilation import entry, kernel, summing
 
 # Rows whose inner products are at hand at a time.
 BLOCK = 32
+# Columns that are taken out of others at a time.
+CHUNK = 256
 
 
 @summing
@@ -122,18 +124,26 @@ def explained_shares(inner, r, along, whole, left, least, share):
     share : float64[m]
         Receives the shares.
     """
-    k = len(r)
-    z = np.empty(k)
-    for i in range(len(whole)):
-        rest, own = whole[i], inner[k, i]
-        for b in range(k):
-            value = inner[b, i]
+    # Some columns at a time, row by row, so that the compiler takes vector instructions.
+    z, rest, own = np.empty((len(r), CHUNK)), np.empty(CHUNK), np.empty(CHUNK)
+    for first in range(0, len(whole), CHUNK):
+        m = min(CHUNK, len(whole) - first)
+        for i in range(m):
+            rest[i], own[i] = whole[first + i], inner[len(r), first + i]
+        for b in range(len(r)):
+            for i in range(m):
+                z[b, i] = inner[b, first + i]
             for a in range(b):
-                value -= r[a, b] * z[a]
-            z[b] = value / r[b, b]
-            rest -= z[b] ** 2
-            own -= along[b] * z[b]
-        share[i] = own**2 / (rest * left) if rest > least * whole[i] else 0.0
+                by = r[a, b]
+                for i in range(m):
+                    z[b, i] -= by * z[a, i]
+            by, part = 1.0 / r[b, b], along[b]
+            for i in range(m):
+                z[b, i] *= by
+                rest[i] -= z[b, i] ** 2
+                own[i] -= part * z[b, i]
+        for i in range(m):
+            share[first + i] = own[i] ** 2 / (rest[i] * left) if rest[i] > least * whole[first + i] else 0.0
 
 
 @entry

@@ -104,6 +104,10 @@ class Laws(Language):
         """The most constants of one feature."""
         return self.limits.max_constants
 
+    def without_constants(self) -> Laws:
+        """The laws of the same space without fitted constants."""
+        return Laws(self.names, self.transforms, dataclasses.replace(self.limits, constants=False))
+
     def space(self) -> LawSpace:
         """The compiled half."""
         limits, exponents = self.limits, self.exponents

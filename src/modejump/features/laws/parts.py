@@ -9,39 +9,40 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.features.laws.arguments import (
+    FEW_ZEROS,
+    MOST_ARGUMENTS,
+    Argument,
+    distances,
+    monomials,
+    plus_and_minus,
+    ratios,
+    sums,
+)
 from modejump.features.laws.expression import Feature, raised
 from modejump.features.laws.language import Laws
 
-# Exponents of an argument of one covariate, of two and of three; of the terms of a sum.
-SINGLE = tuple(map(Fraction, ("1", "2", "-1", "1/2", "3")))
+# Exponents of a covariate in the terms of sums.
 OTHER_SINGLE = tuple(map(Fraction, ("-2", "-3", "-1/2")))
-PAIRS = ((1, 1), (1, -1), (-1, 1), (2, 1), (1, 2), (2, -1), (-1, 2), (1, -2), (-2, 1), (2, 2), (2, -2), (-2, 2))
-TRIPLES = ((1, 1, 1), (1, 1, -1), (1, -1, -1), (2, 1, -1), (2, -1, -1), (1, 1, -2))
-TERMS = tuple(map(Fraction, ("1", "2", "-1", "1/2")))
-# Arguments at most, and those of them that waves are made of: the simplest.
-MOST_ARGUMENTS, MOST_WAVES = 240, 80
+# Arguments that waves are made of, and those of functions beside a number, at most: the simplest.
+MOST_WAVES, MOST_BESIDE = 80, 12
 # Complexity of what is inside the factors of simple products, and how many of them are monomials, at most.
-MOST_SIMPLE, MOST_MONOMIALS = 4, 160
+MOST_SIMPLE, MOST_SECOND = 4, 180
 # Where the zero of a sum lies over the range of its first term; scales of an argument over its range; cycles of a wave.
 ZEROS = (-4.0, -1.0, -0.4, -0.15, -0.05, 1.05, 1.15, 1.4, 2.0, 5.0)
 RATES = tuple(np.geomspace(0.3, 50.0, 14))
 POWERS = (0.15, 0.4, 0.7, 0.85, 1.2, 1.4, 1.7, 2.5, 3.5, 5.0, 6.0, 8.0, 12.0)
 GROWTHS = (*RATES, *(-rate for rate in RATES))
 CYCLES = tuple(np.arange(0.25, 4.1, 0.25))
-SHARES = (0.1, 0.3, 1.0, 3.0, 10.0)
-
-
-class Argument(NamedTuple):
-    """What a function is applied to: a monomial or a sum, its column, and the constant that this was made with."""
-
-    node: Feature
-    column: np.ndarray
-    constant: float | None = None
+# The same where there is another constant.
+INSIDE = tuple(np.arange(0.1, 1.0, 0.1))
+FEW_RATES = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class Part(NamedTuple):
@@ -56,53 +57,15 @@ class Part(NamedTuple):
     column: np.ndarray
     constant: float | None = None
 
+    @property
+    def constants(self) -> int:
+        """How many constants it has."""
+        return self.node.constants + (0 if self.number is None else self.number.constants)
+
     def factor(self) -> Feature:
         """The node, which is made where somebody asks for it: most parts are looked at once."""
         made = self.node if self.function is None else Feature.call(self.function, self.node)
         return made if self.number is None else Feature.sum_(made, self.number)
-
-
-def monomials(language: Laws, x: np.ndarray) -> list[Argument]:
-    """Products of powers of up to three covariates, the simplest first; at most `MOST_ARGUMENTS`."""
-    allowed = {Fraction(0), *language.exponents}
-    leaves = [Feature.covariate(name) for name in language.names]
-    found: list[Argument] = []
-    shapes: Sequence[tuple[int, Sequence[Sequence[Fraction | int]]]] = (
-        (1, [(e,) for e in SINGLE]),
-        (2, PAIRS),
-        (3, [p for shape in TRIPLES for p in sorted(set(itertools.permutations(shape)))]),
-    )
-    for many, exponents in shapes:
-        for chosen in itertools.combinations(range(len(leaves)), many):
-            for some in exponents:
-                if len(found) < MOST_ARGUMENTS and allowed.issuperset(map(Fraction, some)):
-                    node = Feature.product(*(Feature.power(leaves[j], e) for j, e in zip(chosen, some, strict=True)))
-                    column = np.prod([raised(x[j], Fraction(e)) for j, e in zip(chosen, some, strict=True)], axis=0)
-                    found.append(Argument(node, column))
-    return found
-
-
-def sums(language: Laws, x: np.ndarray) -> list[Argument]:
-    """Sums and differences of powers of two covariates, the second with a constant as well, and plain sums of three."""
-    found: list[Argument] = []
-    leaves = [Feature.covariate(name) for name in language.names]
-    for e, f in itertools.product(TERMS, TERMS):
-        if e not in language.exponents or f not in language.exponents:
-            continue
-        for i, j in itertools.combinations(range(len(leaves)), 2):
-            u, v = Feature.power(leaves[i], e), Feature.power(leaves[j], f)
-            a, b = raised(x[i], e), raised(x[j], f)
-            found += [Argument(Feature.sum_(u, v), a + b), Argument(Feature.sum_(u, Feature.minus(v)), a - b)]
-            if language.fits_constants:
-                scale = np.ptp(a) / np.ptp(b)
-                free = Feature.sum_(u, Feature.free(v))
-                shares = [sign * k * scale for k in SHARES for sign in (1.0, -1.0)]
-                found += [Argument(free, a + share * b, share) for share in shares]
-        if e == f:
-            for some in itertools.combinations(range(len(leaves)), 3):
-                node = Feature.sum_(*(Feature.power(leaves[j], e) for j in some))
-                found.append(Argument(node, np.sum([raised(x[j], e) for j in some], axis=0)))
-    return found[: 8 * MOST_ARGUMENTS]
 
 
 def _shifted(language: Laws, argument: Argument) -> Iterator[Argument]:
@@ -146,6 +109,48 @@ def _scaled(language: Laws, argument: Argument, scales: Sequence[float]) -> Iter
             yield Argument(free, scale / span * u, scale / span)
 
 
+def _beside_numbers(language: Laws, argument: Argument) -> Iterator[Argument]:
+    """Functions of an argument and a number, squares of waves among them; exponentials with two constants."""
+    node, u, _ = argument
+    for transform in language.functions:
+        call = Feature.call(transform.name, node)
+        if transform.name != "exp":
+            yield from _shifted(language, Argument(call, transform(u)))
+        if transform.name in ("sin", "cos") and 2 in language.exponents:
+            yield from _shifted(language, Argument(Feature.power(call, 2), transform(u) ** 2))
+        if transform.name == "exp" and language.joint_constants > 1:
+            total = Feature.sum_(Feature.call("exp", Feature.free(node)), Feature.free(Feature.one()))
+            for inside in itertools.islice(_scaled(language, argument, GROWTHS), 1, None, 2):
+                grown = np.exp(inside.column)
+                for zero in FEW_ZEROS:
+                    yield Argument(total, grown - grown.min() - zero * np.ptp(grown))
+
+
+def _thresholds(language: Laws, x: np.ndarray) -> Iterator[Argument]:
+    """One and the exponential of how far a covariate is from a constant or another covariate, relative to one more."""
+    names = {t.name for t in language.functions}
+    if language.joint_constants < 2 or -1 not in language.exponents or "exp" not in names:
+        return
+    one = Feature.one()
+    for (name, a), (other, b) in itertools.permutations(zip(language.names, x, strict=True), 2):
+        distance = Feature.sum_(Feature.covariate(name), Feature.free(one))
+        inside = Feature.product(distance, Feature.power(Feature.covariate(other), -1))
+        total = Feature.sum_(Feature.call("exp", Feature.free(inside)), one)
+        for at, rate, sign in itertools.product(INSIDE, FEW_RATES, (1.0, -1.0)):
+            column = (a - a.min() - at * np.ptp(a)) / b
+            yield Argument(total, np.exp(sign * rate * column / np.ptp(column)) + 1.0)
+        for third, c in zip(language.names, x, strict=True):
+            if third > name and third != other:
+                distance = Feature.sum_(Feature.covariate(name), Feature.minus(Feature.covariate(third)))
+                inside = Feature.product(distance, Feature.power(Feature.covariate(other), -1))
+                total = Feature.sum_(Feature.call("exp", Feature.free(inside)), one)
+                column = (a - c) / b
+                for rate, sign in itertools.product(FEW_RATES, (1.0, -1.0)):
+                    yield Argument(
+                        total, np.exp(sign * rate * column / np.ptp(column)) + 1.0, sign * rate / np.ptp(column)
+                    )
+
+
 def _functions(language: Laws, argument: Argument, waves: bool) -> Iterator[Part]:
     """Functions of a monomial, and sums of these and a number."""
     node, u, _ = argument
@@ -186,11 +191,18 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
     """
     found: list[Part] = []
     with np.errstate(all="ignore"):
+        plain = language.without_constants()
         for number, argument in enumerate(monomials(language, x)):
+            if number >= MOST_ARGUMENTS:
+                found += [Part(node, None, None, column) for node, column, _ in _shifted(plain, argument)]
+                found += _functions(plain, argument, waves=False)
+                continue
             found += [Part(node, None, None, column, c) for node, column, c in _shifted(language, argument)]
             found += _functions(language, argument, waves=number < MOST_WAVES)
-            if argument.node.kind == "covariate":
-                found += [Part(node, None, None, column) for node, column, _ in _bells(language, argument)]
+            more = list(_bells(language, argument)) if argument.node.kind == "covariate" else []
+            more += _beside_numbers(language, argument) if number < MOST_BESIDE else ()
+            found += [Part(node, None, None, column, c) for node, column, c in more]
+        found += [Part(node, None, None, column, c) for node, column, c in _thresholds(language, x)]
         for node, column, constant in sums(language, x):
             found.append(Part(node, None, None, column, constant))
             functions = language.functions if node.constants == 0 else ()
@@ -211,25 +223,31 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
         Parts that the first factors are made of.
     """
     first: list[Argument] = []
+
+    @cache
+    def power(node: Feature, function: str | None, number: Feature | None, e: int) -> Feature | None:
+        try:
+            return Feature.power(Part(node, function, number, np.empty(0)).factor(), e)
+        except InputError:
+            return None
+
     for part in parts:
         simple = len(part.node.covariates) == 1 or (part.node.is_monomial and part.number is None)
         if not simple or part.node.complexity > MOST_SIMPLE:
             continue
         for e in (1, 2) if part.function is not None else (1, -1, 2, -2):
-            if e in language.exponents:
-                try:
-                    node = Feature.power(part.factor(), e)
-                except InputError:
-                    continue
+            node = power(*part[:3], e) if e in language.exponents else None
+            if node is not None:
                 # 1/x + c is (x + 1/c)/x, up to a factor: another constant, of a product that is there as well.
                 constant = None if node.kind == "product" else part.constant
                 first.append(Argument(node, raised(part.column, Fraction(e)), constant))
+    first += ratios(language, x)
     second = [m for m in monomials(language, x) if len(m.node.covariates) < 3]
-    return first, second[:MOST_MONOMIALS]
+    return first, second[:MOST_SECOND]
 
 
 def summands_of(language: Laws, x: np.ndarray) -> list[Argument]:
-    """More factors of the terms of sums: other powers of a covariate, and sums and differences of two.
+    """More second factors of the terms of sums: other powers of a covariate, and sums and differences of two.
 
     Parameters
     ----------
@@ -246,12 +264,28 @@ def summands_of(language: Laws, x: np.ndarray) -> list[Argument]:
             for e in OTHER_SINGLE
             if e in language.exponents
         ]
-    pairs = [
-        Argument(Feature.sum_(u, term), a + sign * b)
-        for (u, a), (v, b) in itertools.combinations(leaves, 2)
-        for term, sign in ((v, 1.0), (Feature.minus(v), -1.0))
-    ]
-    return [argument for argument in (*powers, *pairs) if np.isfinite(argument.column).all()]
+    return [argument for argument in (*powers, *plus_and_minus(leaves)) if np.isfinite(argument.column).all()]
+
+
+def powers_of(language: Laws, x: np.ndarray) -> list[Argument]:
+    """More first factors of the terms of sums: simple powers of a covariate, for monomials of three covariates.
+
+    Parameters
+    ----------
+    language : Laws
+        Covariates and exponents.
+    x : ndarray of shape (columns, n)
+        The covariates.
+    """
+    leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
+    with np.errstate(all="ignore"):
+        powers = [
+            Argument(Feature.power(u, e), raised(a, Fraction(e)))
+            for u, a in leaves
+            for e in (1, -1, 2, -2)
+            if e in language.exponents
+        ]
+    return [argument for argument in powers if np.isfinite(argument.column).all()]
 
 
 def exponentials_of(language: Laws, x: np.ndarray) -> list[Argument]:
@@ -298,8 +332,9 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
     if "exp" not in {t.name for t in language.functions} or not language.fits_constants:
         return []
     arguments = monomials(language, x)
-    found = list(arguments)
+    found = arguments[:MOST_ARGUMENTS]
     with np.errstate(all="ignore"):
+        found += distances(language, x)
         for node, column, _ in arguments[: len(language.names)]:
             found += [
                 Argument(Feature.power(total, -1), 1.0 / shifted)
@@ -310,4 +345,5 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
                 Argument(Feature.call("exp", inside), np.exp(rate))
                 for inside, rate, _ in _scaled(language, Argument(node, column), GROWTHS)
             ]
+    found += arguments[MOST_ARGUMENTS:]
     return [growth for growth in found if np.isfinite(growth.column).all() and np.ptp(growth.column) > 0.0]

@@ -133,7 +133,10 @@ class EvolutionChain(SearchChain):
                 return
         suggested = census.beside(others, constants, rng)
         if (own or not others) and (not evolution.scalars["idle"] or rng.random() < AGAIN):
-            suggested += census.suggest(census.target(own, others, constants), rng)
+            target = census.target(own, others, constants)
+            suggested += census.suggest(target, rng)
+            if len(own) == 1:
+                suggested += census.suggest_factors(target, own[0], constants.get(own[0], np.empty(0)), rng)
         self.work(TRY_FEATURES, self.numbers(suggested))
 
     def begin_table(self) -> None:

@@ -8,8 +8,11 @@ were chosen together. It judges them as anything else. For laws there is more, s
 
 from __future__ import annotations
 
+import copy
+import itertools
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
@@ -32,10 +35,10 @@ FACTORS, MOST_FIRST, MOST_SECOND = (3, 2), 4000, 160
 # First factors that one census looks at, and products of each complexity that are suggested.
 MOST_FACTORS = 2400
 ALIKE = 3
-# Complexities of the terms of a first model, at most, of which so many are tried; its terms, and how often each has its
-# turn after another one.
+# Complexities of the terms of a first model, at most, of which so many are tried; its terms, and those that make way
+# for another, at most.
 SIMPLE, ATTEMPTS = (3, 4, 5, 6, 7), 4
-MOST_TERMS, SWEEPS = 8, 2
+MOST_TERMS, MOST_OUT = 8, 2
 # A row of which less than this share is left beside those taken out has nothing of its own.
 OWN = 1e-6
 # Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
@@ -94,10 +97,7 @@ class Census:
     product: ClassVar[Callable[..., Expression]] = staticmethod(Feature.product)
 
     def __init__(self, problem: FeatureProblem) -> None:
-        # Not the problem itself: a census is kept for as long as nobody else has forgotten that.
-        self.language, self.size, self.price = problem.language, problem.size, problem.weights_by_complexity()
-        self.rows = spread_rows(problem.x.shape[1], ROWS)
-        self.y, self.root = problem.y[self.rows], problem.root_weight[self.rows]
+        self.language, self.rows = problem.language, spread_rows(problem.x.shape[1], ROWS)
         self.table = {name: column[self.rows] for name, column in problem.table.items()}
         one = Factor(None, np.ones(len(self.rows)))
         with np.errstate(all="ignore"):
@@ -106,7 +106,6 @@ class Census:
                 for some in self.factors(np.array(list(self.table.values())))
             )
         self.left, self.right = (np.array([f.column for f in some]) for some in (self.first, self.second))
-        self.whole = cross(self.left**2, self.right**2 * self.root**2)
         self.complexity = tuple(
             np.array([f.node.complexity if f.node is not None else 0 for f in some])
             for some in (self.first, self.second)
@@ -114,6 +113,24 @@ class Census:
         # Simple products that somebody has asked for, None where they are no features.
         self._products: dict[tuple[int, int], Expression | None] = {}
         self.plain = np.array([i for i, f in enumerate(self.first) if f.node is not None and not f.node.constants], int)
+        self._ask(problem)
+
+    def _ask(self, problem: FeatureProblem) -> None:
+        # Not the problem itself: a census is kept for as long as nobody else has forgotten that.
+        self.size, self.price = problem.size, problem.weights_by_complexity()
+        self.y, self.root = problem.y[self.rows], problem.root_weight[self.rows]
+        self.whole = cross(self.left**2, self.right**2 * self.root**2)
+
+    def of(self, problem: FeatureProblem) -> Census | None:
+        """The census of another problem with the same factors, None where its rows are others."""
+        rows = (
+            problem.x[:, self.rows] if problem.language is self.language and problem.x.shape[1] > self.rows[-1] else ()
+        )
+        if not np.array_equal(rows, list(self.table.values())):
+            return None
+        census = copy.copy(self)
+        census._ask(problem)
+        return census
 
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
         """First and second factors, and their columns by the rows of the census."""
@@ -139,7 +156,9 @@ class Census:
             Which factors are looked at.
         """
         chosen = self._some(rng)
-        share = self._explained(chosen, [self.column(f, constants) for f in others])
+        columns = [self.column(f, constants) for f in others]
+        inner = [self._inner(chosen, column) for column in (np.ones(len(self.rows)), *columns, self.y)]
+        share = self.explained(self.whole[chosen], columns, inner)
         cost = self._cost(chosen)
         found: dict[Expression, None] = {}
         for complexity in range(1, int(cost.max()) + 1):
@@ -162,56 +181,61 @@ class Census:
             Which factors are looked at, and how complex the products may be.
         """
         chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
-        cost = self._cost(chosen)
+        cost = self._cost(chosen).ravel()
+        # The simplest first, so that those an attempt may use are the first ones.
+        order = np.argsort(cost, kind="stable")
+        cost, whole = cost[order], self.whole[chosen].ravel()[order]
         weight = self.price[np.minimum(cost, len(self.price) - 1)]
 
         @cache
         def inner(at: int) -> np.ndarray:
             fixed = {INTERCEPT: np.ones(len(self.rows)), RESPONSE: self.y}
-            return self._inner(chosen, fixed[at] if at in fixed else self._simple(chosen, at)[1])
+            return self._inner(chosen, fixed[at] if at in fixed else column(at)).ravel()[order]
 
-        attempts = [
-            self._attempt(chosen, np.where(cost <= most, weight, -np.inf), inner)
-            for most in rng.choice(SIMPLE, ATTEMPTS, replace=False)
-        ]
+        def column(at: int) -> np.ndarray:
+            return self._simple(chosen, int(order[at]))[1]
+
+        ends = np.searchsorted(cost, rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
+        attempts = [self._attempt(weight[:end], whole[:end], inner, column) for end in ends]
         terms = max(attempts, key=lambda of: of[0])[1]
-        return [f for f in (self._simple(chosen, at)[0] for at in terms) if f is not None]
+        return [f for f in (self._simple(chosen, int(order[at]))[0] for at in terms) if f is not None]
 
     def _attempt(
-        self, chosen: np.ndarray, weight: np.ndarray, inner: Callable[[int], np.ndarray]
-    ) -> tuple[float, list[int]]:
-        """Products that come in one after the other, and about their log posterior.
+        self,
+        weight: np.ndarray,
+        whole: np.ndarray,
+        inner: Callable[[int], np.ndarray],
+        column: Callable[[int], np.ndarray],
+    ) -> tuple[float, tuple[int, ...]]:
+        """Products that come in one after the other, in the place of up to two others, and about their log posterior.
 
-        After each of them all have their turn to be replaced, or left out.
+        Several imitate one, and make way for it together.
         """
-        terms: list[int] = []
+        half, y = 0.5 * len(self.rows), self.y[None] * self.root
+        alone = float(np.sum(without(y, basis_of(self.root[None])) ** 2))
 
-        def best_beside(others: Sequence[int]) -> int | None:
-            known = [inner(at) for at in (INTERCEPT, *others, RESPONSE)]
-            share = self._explained(chosen, [self._simple(chosen, at)[1] for at in others], known)
-            gain = weight - 0.5 * len(self.rows) * np.log1p(-np.minimum(share, 1.0 - 1e-12))
-            gain.flat[list(others)] = -np.inf
-            at = int(np.argmax(gain))
-            return at if gain.flat[at] > 0.0 else None
+        def beside(rest: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...]]]:
+            columns = [column(at) for at in rest]
+            basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
+            left = float(np.sum(without(y, basis) ** 2)) / alone
+            value = float(weight[list(rest)].sum()) - half * math.log(max(left, 1e-24))
+            yield value, rest
+            if len(rest) < min(MOST_TERMS, self.size):
+                share = self.explained(whole, columns, [inner(at)[: len(whole)] for at in (INTERCEPT, *rest, RESPONSE)])
+                gain = weight - half * np.log1p(-np.minimum(share, 1.0 - 1e-12))
+                gain[list(rest)] = -np.inf
+                at = int(np.argmax(gain))
+                yield value + float(gain[at]), (*rest, at)
 
-        for _ in range(min(MOST_TERMS, self.size)):
-            added = best_beside(terms)
-            if added is None:
+        best: tuple[float, tuple[int, ...]] = (0.0, ())
+        while len(whole):
+            value, terms = best
+            for k in range(min(MOST_OUT, len(terms)) + 1):
+                for out in itertools.combinations(terms, k):
+                    best = max(best, *beside(tuple(at for at in terms if at not in out)), key=lambda of: of[0])
+            if best[0] <= value + 1e-6:
                 break
-            terms.append(added)
-            for _ in range(SWEEPS):
-                before = list(terms)
-                for term in before:
-                    others = [other for other in terms if other != term]
-                    now = best_beside(others) if others else term
-                    terms = [*others, *([] if now is None else [now])]
-                if set(terms) == set(before):
-                    break
-        columns = [self._simple(chosen, at)[1] for at in terms]
-        basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
-        y = self.y[None] * self.root
-        left = np.sum(without(y, basis) ** 2) / np.sum(without(y, basis[:1]) ** 2)
-        return float(weight.flat[terms].sum() - 0.5 * len(self.rows) * np.log(max(left, 1e-24))), terms
+        return best
 
     def _some(self, rng: np.random.Generator) -> np.ndarray:
         """First factors that a census looks at, the number 1 among them."""
@@ -241,14 +265,6 @@ class Census:
     def _inner(self, chosen: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Inner products of a column with all simple products of some first factors."""
         return cross(self.left[chosen], self.right * (self.root**2 * column))
-
-    def _explained(
-        self, chosen: np.ndarray, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray] | None = None
-    ) -> np.ndarray:
-        """Share of what columns leave of the response that each simple product of some first factors explains."""
-        if inner is None:
-            inner = [self._inner(chosen, column) for column in (np.ones(len(self.rows)), *columns, self.y)]
-        return self.explained(self.whole[chosen], columns, inner)
 
     def explained(self, whole: np.ndarray, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray]) -> np.ndarray:
         """Share of what columns leave of the response that each of very many products explains.
@@ -312,6 +328,24 @@ class Census:
         """
         return []
 
+    def suggest_factors(
+        self, target: np.ndarray, own: Expression, constants: np.ndarray, rng: np.random.Generator
+    ) -> list[Expression]:
+        """Products with other factors of some covariates, where there are more than simple ones.
+
+        Parameters
+        ----------
+        target : ndarray
+            What the product should explain, by the rows of the census.
+        own : Feature
+            The product.
+        constants : ndarray
+            The constants inside it.
+        rng : Generator
+            Which of them are looked at.
+        """
+        return []
+
 
 _KNOWN: WeakKeyDictionary[FeatureProblem, Census] = WeakKeyDictionary()
 _LOCK = threading.Lock()
@@ -336,3 +370,17 @@ def census_of(problem: FeatureProblem) -> Census:
         if problem not in _KNOWN:
             _KNOWN[problem] = kind(problem)
         return _KNOWN[problem]
+
+
+def share_census(known: FeatureProblem, problem: FeatureProblem) -> None:
+    """Take the factors of a problem's census for another problem that has the same rows.
+
+    Parameters
+    ----------
+    known, problem : FeatureProblem
+        A problem, and one that asks for other weights of its rows.
+    """
+    with _LOCK:
+        made = _KNOWN[known].of(problem) if known in _KNOWN else None
+        if made is not None:
+            _KNOWN[problem] = made

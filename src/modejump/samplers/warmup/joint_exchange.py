@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from modejump.features.expression import Expression
-from modejump.features.laws.parts import exponentials_of, summands_of
+from modejump.features.laws.parts import exponentials_of, powers_of, summands_of
 from modejump.kernels.census import best_pairs
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
@@ -26,16 +26,20 @@ from modejump.samplers.warmup.census import LARGEST, OWN, Factor, basis_of, cens
 from modejump.samplers.warmup.library import Collected, Model, scored_by
 from modejump.samplers.warmup.product_census import ProductCensus
 
-# Products that one attempt looks at, about.
-PRODUCTS = 300_000
+# Products that one attempt looks at, about; first factors up to this complexity are in every one.
+PRODUCTS, PLAIN = 300_000, 6
+# Share of the other first factors that an attempt looks at.
+LOOKED_AT = 0.6
 # Columns whose pairs are compared; half of them because they are promising, the others drawn, simple ones first.
 COLUMNS = 1800
 # How much chance there is in the draw, in units of log prior weight.
 CHANCE = 6.0
+# Simple products beside which a first sum has any other one.
+SIMPLE = 60
 # Terms of a sum, members that make way at most, and how often.
 MOST_TERMS, MOST_OUT, ROUNDS = 5, 2, 8
 # Sums whose constants are fitted in a round; evaluations of such a fit for each constant, and of the best one's.
-FITTED = 20
+FITTED = 40
 EFFORT, BEST_EFFORT = 4, 20
 # Attempts at most, and populations of a search for each; where there is a budget in seconds, its share of the search's.
 ATTEMPTS, POPULATIONS = 12, 40
@@ -144,8 +148,8 @@ def fit_together(
 
 
 def _first_factors(census: ProductCensus, x: np.ndarray) -> list[Factor]:
-    """Those of the census with one constant at most, and exponentials."""
-    more = [Factor(*f) for f in exponentials_of(census.language, x)]
+    """Those of the census with one constant at most, exponentials, and powers of covariates."""
+    more = [Factor(*f) for f in (*powers_of(census.language, x), *exponentials_of(census.language, x))]
     with_one = [f for f in census.first if f.node is None or f.node.constants == (f.constant is not None)]
     return [*with_one, *(f for f in more if np.abs(f.column).max() < LARGEST and np.ptp(f.column) > 0.0)]
 
@@ -175,8 +179,12 @@ class SumSearch:
             *census.second,
             *(Factor(*f) for f in summands_of(census.language, x) if np.abs(f.column).max() < LARGEST),
         ]
-        some = rng.permutation(len(first))[: PRODUCTS // len(self.second)]
-        self.first = [first[i] for i in np.sort(some)]
+        # Simple ones without constants are always among them; without some of the others, attempts end differently.
+        plain = np.array([f.node is None or (f.node.complexity <= PLAIN and not f.node.constants) for f in first])
+        others = np.flatnonzero(~plain)
+        room = max(PRODUCTS // len(self.second) - plain.sum(), 0)
+        others = rng.permutation(others)[: min(room, int(LOOKED_AT * len(others)))]
+        self.first = [first[i] for i in np.sort(np.append(np.flatnonzero(plain), others))]
         self.left, self.right = (np.array([f.column for f in factors]) for factors in (self.first, self.second))
         self.half_log = 0.5 * np.log(len(census.rows))
         own, other = ([0 if f.node is None else f.node.complexity for f in some] for some in (self.first, self.second))
@@ -224,6 +232,10 @@ class SumSearch:
             value = self._values([columns[i] for i in rest], [inner[i] for i in rest])
             leading.append(_largest(value, each))
             promising += [(float(value[i]) + paid, out, (int(i),)) for i in leading[-1][: 2 * FITTED]]
+        if not members:
+            beside = list(self._beside_simple())
+            promising += [(value, (), pair) for value, pair in beside]
+            leading.append(np.unique([pair for _, pair in beside]))
         drawn = self.weight + CHANCE * self.rng.gumbel(size=len(self.weight))
         at = np.unique(np.concatenate([*leading, _largest(drawn, COLUMNS // 2)]))
         at = at[np.isfinite(self.weight[at])]
@@ -251,6 +263,15 @@ class SumSearch:
                 yield self._fitted(*made, EFFORT)
                 if len(tried) == FITTED:
                     return
+
+    def _beside_simple(self) -> Iterator[tuple[float, tuple[int, int]]]:
+        """For each of the simplest products the best one beside it, and about the log posterior of both."""
+        for at in _largest(self.weight, SIMPLE):
+            column = self._columns(at[None])[0]
+            value = self._values([column], [self._inner(column)])
+            value[at] = -np.inf
+            best = int(np.argmax(value))
+            yield float(value[best] + self.weight[at]), (int(at), best)
 
     @staticmethod
     def _ways(members: int) -> list[tuple[int, ...]]:

@@ -39,6 +39,7 @@ from modejump.runtime.snapshots import under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.plan import Plan
+from modejump.samplers.warmup.census import can_count, census_of, share_census
 from modejump.samplers.warmup.library import Collected, Model, best_models, climb
 from modejump.samplers.warmup.refinement import leading_models
 from modejump.samplers.warmup.search import Search, compile_search
@@ -107,7 +108,7 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
     """
     if not isinstance(problem, FeatureProblem) or not isinstance(problem.family, Student):
         return problem, plan
-    kept = context.checkpoint.reader.under("noise")
+    kept, sample = context.checkpoint.reader.under("noise"), None
     if "family" in kept:
         numbers, spent = kept.array("family", np.float64, (4,)), kept.number("seconds")
         weight = kept.array("weight", np.float64, (None,), (0.0, np.inf))
@@ -116,7 +117,8 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
         with context.compiling():
             compile_search(problem)
         begun = time.perf_counter()
-        noise, tail = _found(problem, plan, context)
+        sample = _sample_of(problem)
+        noise, tail = _found(problem, sample, plan, context)
         numbers, weight = np.array([noise.dof, noise.spread, *tail]), noise.weight
         spent = time.perf_counter() - begun
     state = {"family": numbers, "weight": weight, "seconds": np.array(spent, np.float64)}
@@ -125,7 +127,10 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
         left = max(plan.budget.seconds - spent, 0.5 * plan.budget.seconds)
         plan = dataclasses.replace(plan, budget=dataclasses.replace(plan.budget, seconds=left))
     dof, spread, *tail = numbers.tolist()
-    return _frozen(problem, Student(dof, spread=spread, tail=tuple(tail)), weight), plan
+    settled = _frozen(problem, Student(dof, spread=spread, tail=tuple(tail)), weight)
+    if sample is not None:
+        share_census(sample, settled)
+    return settled, plan
 
 
 def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> FeatureProblem:
@@ -135,12 +140,20 @@ def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> Fea
     return problem.with_noise(errors, weight)
 
 
-def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise, tuple[float, float]]:
-    """Errors, and those of new observations, by rounds of a search and of a better judgement of what it found."""
+def _sample_of(problem: FeatureProblem) -> FeatureProblem:
+    """The rows that the errors are found by, all alike."""
     rows = None
     if len(problem.y) > ROWS:
         rows = np.sort(np.random.default_rng(SEED).choice(len(problem.y), ROWS, replace=False))
-    sample = problem.with_noise(resolve_family("gaussian"), None, rows)
+    return problem.with_noise(resolve_family("gaussian"), None, rows)
+
+
+def _found(
+    problem: FeatureProblem, sample: FeatureProblem, plan: Plan, context: Context
+) -> tuple[Noise, tuple[float, float]]:
+    """Errors, and those of new observations, by rounds of a search and of a better judgement of what it found."""
+    if can_count(sample):
+        census_of(sample)
     assert isinstance(problem.family, Student)
     choice = _Choice.of(problem.family)
     seconds = math.inf if plan.budget is None or plan.budget.seconds is None else plan.budget.seconds
@@ -150,6 +163,7 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
         if context.progress is not None:
             context.progress(0.01 * (i + 1), 1.0, f"weights of the rows, round {i + 1}")
         current, seed = _frozen(sample, errors, weight), np.random.SeedSequence([SEED, i])
+        share_census(sample, current)
         return _judged(sample, current, quick_search(current, plan, context, seed), choice)
 
     starts = list(_starts(sample, choice))
@@ -162,7 +176,7 @@ def _found(problem: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise
             break
         best = found
     noise, judge = best.noise, _Judge(problem, best.constants, best.model)
-    if rows is not None:
+    if len(sample.y) < len(problem.y):
         noise = judge.noise(best.model, choice.near(noise))
     if noise.gaussian:
         return noise, (noise.dof, 1.0)

@@ -8,25 +8,26 @@ and the best products are handed to a search, which fits their constants and jud
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from modejump.features.expression import Expression
-from modejump.features.laws.expression import Feature
+from modejump.features.laws.expression import Feature, evaluate
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.laws.language import Laws
-from modejump.features.laws.parts import factors_of, growths_of, parts_of
+from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
 from modejump.kernels.census import best_partners
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.warmup.census import OWN, SHARE, Census, Factor, basis_of, cross, unit, without
 
-# Parts at most; products of each kind whose exponents are rounded, and that are suggested then.
-MOST_PARTS = 16_000
+# Parts at most, and growths that each of them is compared with; products of each kind whose exponents are rounded, and
+# that are suggested then.
+MOST_PARTS, MOST_GROWTHS = 20_000, 560
 ROUNDED = 60
-SUGGESTED = 16
+SUGGESTED, SUGGESTED_RICH = 24, 64
 
 
 class Product(NamedTuple):
@@ -38,6 +39,18 @@ class Product(NamedTuple):
 
 
 NONE = Product(-1, -1, -1)
+# About what a product loses, the product, and the exponents of covariates and of its parts.
+Rounded = tuple[float, Product, tuple[Fraction, ...]]
+
+
+class Question(NamedTuple):
+    """What products are asked to explain, and which of the parts, growths and covariates they may be made of."""
+
+    weight: np.ndarray
+    logs: np.ndarray
+    parts: np.ndarray
+    growths: np.ndarray
+    leaves: np.ndarray
 
 
 def _numbered(forms: Sequence[Hashable]) -> np.ndarray:
@@ -46,11 +59,26 @@ def _numbered(forms: Sequence[Hashable]) -> np.ndarray:
     return np.array([numbers.setdefault(form, len(numbers)) for form in forms], np.int64)
 
 
+def _spread(parts: Sequence[Part], most: int) -> list[Part]:
+    """So many parts, spread evenly."""
+    return [parts[i] for i in spread_rows(len(parts), most)]
+
+
 def _leading(value: np.ndarray, form: np.ndarray, count: int) -> np.ndarray:
     """Where the largest values are, one of each form, the largest first."""
     order = np.argsort(-value, kind="stable")
     first = np.sort(np.unique(form[order], return_index=True)[1])
     return order[first[:count]]
+
+
+def _apart(factors: Sequence[Feature]) -> list[frozenset[str]]:
+    """Covariates of functions in a product that have none in common with the rest of it."""
+    groups: list[frozenset[str]] = []
+    for f in factors:
+        touched = [group for group in groups if group & f.covariates]
+        groups = [group for group in groups if group not in touched] + [f.covariates.union(*touched)]
+    plain = [f.covariates for f in factors if (f.children[0] if f.kind == "power" else f).kind == "covariate"]
+    return [group for group in groups if plain.count(group) < sum(f.covariates <= group for f in factors)]
 
 
 def least_squares(designs: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -90,6 +118,7 @@ class ProductCensus(Census):
         used = np.flatnonzero(np.isfinite(powers).all(axis=1))
         self.leaves = [Feature.covariate(problem.names[j]) for j in used]
         self.powers = powers[used]
+        self.leaf_bits = 1 << used.astype(np.int64)
         self.exponents = np.array([0.0, *map(float, self.language.exponents)])
         self.fractions = [Fraction(0), *self.language.exponents]
         # Complexity of an exponent, beyond that of its base.
@@ -102,8 +131,13 @@ class ProductCensus(Census):
         """First and second factors; the parts of products are made with them."""
         language = self.language
         parts = parts_of(language, x)
-        if len(parts) > MOST_PARTS:
-            parts = [parts[i] for i in spread_rows(len(parts), MOST_PARTS)]
+        # Parts with several constants imitate much: they are compared among themselves, and have no partners.
+        rich = [part for part in parts if part.constants > 1]
+        # Of parts that differ by a constant alone, some will do where there are very many.
+        alone = [part for part in parts if not part.constants][:MOST_PARTS]
+        with_one = [part for part in parts if part.constants == 1]
+        parts = [*alone, *_spread(with_one, MOST_PARTS - len(alone)), *_spread(rich, MOST_PARTS)]
+        self.rich = np.array([part.constants > 1 for part in parts], bool)
         growths = growths_of(language, x)
         self.factor = [part.factor for part in parts]
         # Parts that differ by the value of a constant alone, and growths likewise, have one number.
@@ -114,6 +148,8 @@ class ProductCensus(Census):
         self.insides = [growth.node for growth in growths]
         self.inside_form = _numbered(self.insides)
         self.growth_complexity = np.array([2 + node.complexity for node in self.insides], np.int64)
+        self.part_bits = np.array([self._bits(part.node.covariates) for part in parts], np.int64)
+        self.growth_bits = np.array([self._bits(node.covariates) for node in self.insides], np.int64)
         self.parts = np.log(np.abs(np.array([part.column for part in parts]).reshape(-1, x.shape[1])))
         self.growths = np.array([growth.column for growth in growths]).reshape(-1, x.shape[1])
         first, second = factors_of(language, x, parts)
@@ -129,16 +165,68 @@ class ProductCensus(Census):
         rng : Generator
             Which of the parts are looked at.
         """
+        return self._suggested(target, rng, np.zeros(len(target)), -1)
+
+    def suggest_factors(
+        self, target: np.ndarray, own: Expression, constants: np.ndarray, rng: np.random.Generator
+    ) -> list[Expression]:
+        """Products with other factors of some covariates, the others as they are.
+
+        Where a law is a product of functions of different covariates, each can be looked for by itself: fewer things
+        imitate it then.
+
+        Parameters
+        ----------
+        target : ndarray
+            What the product should explain, by the rows of the census.
+        own : Feature
+            The product.
+        constants : ndarray
+            The constants inside it.
+        rng : Generator
+            Which of the parts are looked at.
+        """
+        assert isinstance(own, Feature)
+        factors = own.children if own.kind == "product" else (own,)
+        ends = np.cumsum([f.constants for f in factors])[:-1]
+        with np.errstate(all="ignore"):
+            logs = [
+                np.log(np.abs(evaluate(f, self.table, some)))
+                for f, some in zip(factors, np.split(constants, ends), strict=True)
+            ]
+        found: list[Expression] = []
+        for inside in _apart(factors):
+            rest = [i for i, f in enumerate(factors) if not f.covariates & inside]
+            if rest and np.isfinite(beside := np.sum([logs[i] for i in rest], axis=0)).all():
+                suggested = self._suggested(target, rng, beside, self._bits(inside))
+                made = [self.made(self.product, f, *(factors[i] for i in rest)) for f in suggested]
+                found += [f for f in made if f is not None]
+        return found
+
+    def _bits(self, covariates: Iterable[str]) -> int:
+        """Covariates by bits."""
+        return sum(1 << self.language.names.index(name) for name in covariates)
+
+    def _suggested(
+        self, target: np.ndarray, rng: np.random.Generator, beside: np.ndarray, inside: int
+    ) -> list[Expression]:
+        """Products of some covariates, by bits, that explain a target beside a factor, whose logarithm is given."""
         weight = np.abs(target) * self.root
         if not 0.0 < np.linalg.norm(weight) < np.inf:
             return []
-        weight /= np.linalg.norm(weight)
-        logs = np.log(np.maximum(np.abs(target), np.finfo(float).tiny))
-        chosen = np.flatnonzero(rng.random(len(self.parts)) < SHARE)
+        chosen = (rng.random(len(self.parts)) < SHARE) & (self.part_bits & ~inside == 0)
+        asked = Question(
+            weight / np.linalg.norm(weight),
+            np.log(np.maximum(np.abs(target), np.finfo(float).tiny)) - beside,
+            np.flatnonzero(chosen),
+            np.flatnonzero(self.growth_bits & ~inside == 0),
+            np.flatnonzero(self.leaf_bits & ~inside == 0),
+        )
         suggested: dict[Expression, None] = {}
-        for products in self._promising(chosen, weight, logs):
-            room = len(suggested) + SUGGESTED
-            for product, exponents in self._rounded(products, weight, logs) if products else ():
+        for products in self._promising(asked):
+            rich = self._are_rich(products)
+            room = len(suggested) + (SUGGESTED_RICH if rich else SUGGESTED)
+            for _, product, exponents in self._in_order(products, asked):
                 feature = self._feature(product, exponents)
                 if feature is not None:
                     suggested[feature] = None
@@ -146,59 +234,94 @@ class ProductCensus(Census):
                     break
         return list(suggested)
 
-    def _promising(self, chosen: np.ndarray, weight: np.ndarray, logs: np.ndarray) -> Iterator[list[Product]]:
+    def _are_rich(self, products: Sequence[Product]) -> bool:
+        """Whether products of one kind have a part with several constants."""
+        return bool(products) and products[0].part >= 0 and bool(self.rich[products[0].part])
+
+    def _in_order(self, products: Sequence[Product], asked: Question) -> list[Rounded]:
+        """Products of one kind with exponents of the space, the most promising first.
+
+        The grid of several constants is coarse, and powers of the covariates inside a part would mend that: so such
+        parts are looked at with simple powers of these as well.
+        """
+        found = self._rounded(products, asked, asked.leaves) if products else []
+        groups: dict[int, list[Product]] = {}
+        for product in products if self._are_rich(products) else ():
+            groups.setdefault(int(self.part_bits[product.part]), []).append(product)
+        for inside, some in groups.items():
+            own, others = (asked.leaves[(self.leaf_bits[asked.leaves] & inside > 0) == k] for k in (True, False))
+            for e in (0, 1, -1) if len(own) == 1 else (0,):
+                given = np.zeros(len(self.powers), np.int64)
+                given[own] = self._nearest(np.array(e))
+                if self.exponents[given[own]].sum() == e * len(own):
+                    found += self._rounded(some, asked, others, given)
+        return sorted(found, key=lambda of: of[0])
+
+    def _promising(self, asked: Question) -> Iterator[list[Product]]:
         """Products by how well they do with the best exponents that there could be, for each kind of product."""
-        basis = basis_of(np.vstack([np.ones(len(weight)), self.powers]) * weight)
-        target = unit(without((weight * logs)[None], basis))
+        weight, chosen, insides = asked.weight, asked.parts, asked.growths
+        basis = basis_of(np.vstack([np.ones(len(weight)), self.powers[asked.leaves]]) * weight)
+        target = unit(without((weight * asked.logs)[None], basis))
         parts = unit(without(self.parts[chosen] * weight, basis))
-        growths = unit(without(self.growths * weight, basis))
+        growths = unit(without(self.growths[insides] * weight, basis))
         form = self.form[chosen]
         own, grown = cross(parts, target), cross(growths, target)
-        leading = _leading(own[:, 0] ** 2, form, ROUNDED)
-        growing = _leading(grown[:, 0] ** 2, self.inside_form, ROUNDED)
+        many = int(np.searchsorted(self.rich[chosen], True))
+        rich = many + _leading(own[many:, 0] ** 2, form[many:], ROUNDED)
         yield [NONE]
+        yield [Product(int(chosen[i]), -1, -1) for i in rich]
+        chosen, parts, form, own = chosen[:many], parts[:many], form[:many], own[:many]
+        leading = _leading(own[:, 0] ** 2, form, ROUNDED)
+        growing = _leading(grown[:, 0] ** 2, self.inside_form[insides], ROUNDED)
         yield [Product(int(chosen[i]), -1, -1) for i in leading]
-        yield [Product(-1, int(j), -1) for j in growing]
-        for grows, partners, along in ((True, growths, grown[:, 0]), (False, parts[leading], own[leading, 0])):
+        yield [Product(-1, int(insides[j]), -1) for j in growing]
+        few = growths[:MOST_GROWTHS]
+        for grows, partners, along in ((True, few, grown[: len(few), 0]), (False, parts[leading], own[leading, 0])):
             share, partner = np.empty(len(parts)), np.empty(len(parts), np.int64)
             best_partners(parts, np.ascontiguousarray(partners), own[:, 0], along, OWN, share, partner)
             best = [i for i in _leading(share, form, ROUNDED) if partner[i] >= 0]
             pairs = [(int(chosen[i]), int(partner[i])) for i in best]
-            yield [Product(i, j, -1) if grows else Product(i, -1, int(chosen[leading[j]])) for i, j in pairs]
+            yield [
+                Product(i, int(insides[j]), -1) if grows else Product(i, -1, int(chosen[leading[j]])) for i, j in pairs
+            ]
 
     def _rounded(
-        self, products: Sequence[Product], weight: np.ndarray, logs: np.ndarray
-    ) -> list[tuple[Product, tuple[Fraction, ...]]]:
-        """Products of one kind with exponents of the space, after about how much they lose and cost; the best first.
+        self, products: Sequence[Product], asked: Question, leaves: np.ndarray, given: np.ndarray | None = None
+    ) -> list[Rounded]:
+        """Products of one kind with exponents of the space, and about how much they lose and cost.
 
         Constants on a grid are not quite right, and exponents of their parts mend that: so 1 and -1 are tried as well.
-        The exponents of the parts are rounded first, and then those of the covariates, given these.
+        The exponents of the parts are rounded first, and then those of some covariates, given these and those of the
+        others.
         """
+        given = np.zeros(len(self.powers), np.int64) if given is None else given
+        weight, logs = asked.weight, asked.logs - self.exponents[given] @ self.powers
         own = np.array([[i for i in (p.part, p.other) if i >= 0] for p in products], int).reshape(len(products), -1)
         grown = [p.growth for p in products if p.growth >= 0]
         parts = self.parts[own]
         free = np.ones((len(products), 1, len(weight)))
         if grown:
             free = np.concatenate([free, self.growths[grown][:, None]], axis=1)
-        powers = np.broadcast_to(self.powers, (len(products), *self.powers.shape))
+        powers = np.broadcast_to(self.powers[leaves], (len(products), len(leaves), len(weight)))
         beside = np.concatenate([free, powers], axis=1) * weight
         alone = np.broadcast_to(weight * logs, (len(products), 1, len(weight)))
         fitted = least_squares(np.concatenate([parts * weight, beside], axis=1), alone)[:, 0, : own.shape[1]]
         chosen = self._near(fitted)
         left = logs - self.exponents[chosen] @ parts
-        at = self._nearest(least_squares(beside, weight * left)[..., free.shape[1] :])
-        left = weight * (left - self.exponents[at] @ self.powers)
+        near = self._nearest(least_squares(beside, weight * left)[..., free.shape[1] :])
+        left = weight * (left - self.exponents[near] @ self.powers[leaves])
         left -= least_squares(free * weight, left) @ (free * weight)
+        at = np.broadcast_to(given, (*near.shape[:2], len(given))).copy()
+        at[..., leaves] = near
         fixed = self.part_complexity[own].sum(axis=1) + (self.growth_complexity[grown] if grown else 0)
         complexity = fixed[:, None] + (at > 0).sum(axis=2) + self.beyond[np.dstack([at, chosen])].sum(axis=2)
         loss = 0.5 * len(weight) * np.log(np.maximum(np.sum(left**2, axis=2), 1e-24))
         loss -= self.price[np.minimum(complexity, len(self.price) - 1)]
-        found = []
-        for flat in np.argsort(loss, axis=None, kind="stable"):
-            i, j = divmod(int(flat), loss.shape[1])
-            if complexity[i, j] < len(self.price):
-                found.append((products[i], tuple(self.fractions[e] for e in (*at[i, j], *chosen[i, j]))))
-        return found
+        return [
+            (float(loss[i, j]), products[i], tuple(self.fractions[e] for e in (*at[i, j], *chosen[i, j])))
+            for i, j in np.ndindex(*loss.shape)
+            if complexity[i, j] < len(self.price)
+        ]
 
     def _nearest(self, exponents: np.ndarray) -> np.ndarray:
         """The exponents of the space that are nearest, by their places."""

@@ -24,6 +24,8 @@ SLOWEST, FASTEST, CYCLES = 0.25, 12.0, 0.375
 # Where zeros of a sum lie, over the range of the quotient of the other terms and this one: outside and inside of it.
 OUTSIDE = (-1.0, -0.2, 1.2, 2.0, -0.02, 1.02, -5.0)
 INSIDE = (0.47, 0.23, 0.74)
+# Largest values of a term with a constant over that of the other terms, where the quotient has poles.
+SHARES = (1.0, 0.3, 3.0, 0.1)
 MOST_CANDIDATES = 80
 
 
@@ -42,6 +44,17 @@ def _range_of(rows, program, k, quotient):
         if abs(v) < np.inf:
             low, high = min(low, v), max(high, v)
     return low, high
+
+
+@kernel
+def _largest_total(rows, program, k):
+    """Largest absolute value of the other terms of a constant's sum."""
+    most, total = 0.0, program.total[k]
+    for r in range(len(rows.root)):
+        v = abs(program.value[total, r])
+        if v < np.inf:
+            most = max(most, v)
+    return most
 
 
 @kernel
@@ -74,6 +87,15 @@ def _candidates(program, pool, rows, constants, k, out):
             out[count] = s / (high - low)
             count += 1
         return count
+    if program.factor[k] != NOWHERE:
+        low, high = _range_of(rows, program, k, False)
+        if low < 0.0 < high:
+            # Their quotient has no scale where what the constant is multiplied by may be next to nothing.
+            scale = _largest_total(rows, program, k) / max(high, -low)
+            for s in SHARES:
+                out[count], out[count + 1] = s * scale, -s * scale
+                count += 2
+            return count
     low, high = _range_of(rows, program, k, True)
     if not high > low:
         out[0] = 0.0
