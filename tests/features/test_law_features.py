@@ -267,7 +267,7 @@ def test_default_transforms_of_laws() -> None:
     exponents, functions = exponents_and_functions(LAW_TRANSFORMS)
     positive = [Fraction(e) for e in ("1/3", "1/2", "2/3", "1", "3/2", "2", "3", "4")]
     assert exponents == tuple([-e for e in reversed(positive)] + positive)
-    assert functions == ("exp", "log", "sin", "cos")
+    assert functions == ("exp", "log", "sin", "cos", "tanh")
 
 
 def test_a_feature_needs_all_its_constants() -> None:

@@ -23,7 +23,7 @@ NO_TABLE = FeatureDistribution(
 )
 
 
-def language_of(names: str = "bca", functions: tuple[str, ...] = (*LAW_TRANSFORMS, "tanh"), **limits: object) -> Laws:
+def language_of(names: str = "bca", functions: tuple[str, ...] = LAW_TRANSFORMS, **limits: object) -> Laws:
     return Laws(names, [transforms[name] for name in functions], Space(**limits))  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ def _operon(X: pd.DataFrame, y: np.ndarray, seconds: float, seed: int, workers: 
     length, its own default, would have to be told the size of the noise.
     """
     regressor = import_module("pyoperon.sklearn").SymbolicRegressor(
-        allowed_symbols="add,sub,mul,div,constant,variable,exp,log,sin,cos,sqrt,square,pow",
+        allowed_symbols="add,sub,mul,div,constant,variable,exp,log,sin,cos,tanh,sqrt,square,pow",
         objectives=["r2", "length"],
         model_selection_criterion="bayesian_information_criterion",
         optimizer_iterations=5,
@@ -48,11 +48,12 @@ def _operon(X: pd.DataFrame, y: np.ndarray, seconds: float, seed: int, workers: 
 def _gplearn(X: pd.DataFrame, y: np.ndarray, seconds: float, seed: int, workers: int) -> str:
     """Its own settings with more functions, one generation after the other; the best by penalised fitness."""
     functions = import_module("gplearn.functions")
-    exponential = functions.make_function(function=_bounded_exp, name="exp", arity=1)
+    more = {"exp": _bounded_exp, "tanh": np.tanh}
+    made = [functions.make_function(function=function, name=name, arity=1) for name, function in more.items()]
     regressor = import_module("gplearn.genetic").SymbolicRegressor(
         population_size=1000,
         generations=1,
-        function_set=("add", "sub", "mul", "div", "inv", "sqrt", "log", "sin", "cos", exponential),
+        function_set=("add", "sub", "mul", "div", "inv", "sqrt", "log", "sin", "cos", *made),
         const_range=(-5.0, 5.0),
         warm_start=True,
         feature_names=list(X.columns),

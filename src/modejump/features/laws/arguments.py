@@ -179,19 +179,46 @@ def ratios(language: Laws, x: np.ndarray) -> list[Argument]:
 
 
 def distances(language: Laws, x: np.ndarray) -> list[Argument]:
-    """Distances of two covariates, and their squares, over powers of another; squared distances from a constant."""
+    """Distances of two covariates or of their reciprocals, and squares, beside powers of another one; squared distances
+    from a constant.
+    """
     found: list[Argument] = []
     leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
     exponents = [e for e in (1, 2) if e in language.exponents]
+
+    def far_of(u: Feature, v: Feature) -> Feature:
+        return Feature.sum_(u, Feature.minus(v))
+
     for (u, a), (v, b) in itertools.combinations(leaves, 2):
         for e in exponents:
-            far, column = Feature.power(Feature.sum_(u, Feature.minus(v)), e), (a - b) ** e
+            far, column = Feature.power(far_of(u, v), e), (a - b) ** e
             found.append(Argument(far, column))
             for (w, c), k in itertools.product(leaves, (-1, -2, 1)):
                 if w not in (u, v) and k in language.exponents:
                     found.append(Argument(Feature.product(far, Feature.power(w, k)), column * c**k))
+        if -1 in language.exponents:
+            # The distance of their reciprocals, such as of temperatures.
+            far, column = Feature.product(far_of(u, v), Feature.power(Feature.product(u, v), -1)), 1.0 / a - 1.0 / b
+            found.append(Argument(far, column))
+            found += [Argument(Feature.product(far, w), column * c) for w, c in leaves if w not in (u, v)]
     if 2 in exponents:
         for u, a in leaves:
             far = Feature.power(Feature.sum_(u, Feature.free(Feature.one())), 2)
             found += [Argument(far, (a - a.min() - at * np.ptp(a)) ** 2) for at in np.arange(0.05, 1.0, 0.05)]
     return found[:MOST_ARGUMENTS]
+
+
+def powers_by_covariates(language: Laws, x: np.ndarray) -> list[Argument]:
+    """Exponents of powers with a covariate in them: u^w, (1 + u)^w and (u/v)^w are exponentials of these."""
+    if "log" not in {t.name for t in language.functions}:
+        return []
+    leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
+    bases = [*leaves, *((Feature.sum_(u, Feature.one()), a + 1.0) for u, a in leaves)]
+    if -1 in language.exponents:
+        pairs = itertools.combinations(leaves, 2)
+        bases += [(Feature.product(u, Feature.power(v, -1)), a / b) for (u, a), (v, b) in pairs]
+    return [
+        Argument(Feature.product(w, Feature.call("log", base)), c * np.log(np.abs(column)))
+        for (w, c), (base, column) in itertools.product(leaves, bases)
+        if not w.covariates <= base.covariates
+    ]

@@ -22,6 +22,7 @@ from modejump.features.laws.arguments import (
     distances,
     monomials,
     plus_and_minus,
+    powers_by_covariates,
     ratios,
     sums,
 )
@@ -43,6 +44,8 @@ CYCLES = tuple(np.arange(0.25, 4.1, 0.25))
 # The same where there is another constant.
 INSIDE = tuple(np.arange(0.1, 1.0, 0.1))
 FEW_RATES = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+NUMBERS = ((0.0, None), (1.0, Feature.one()), (-1.0, Feature.minus(Feature.one())))
 
 
 class Part(NamedTuple):
@@ -203,6 +206,9 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
             more += _beside_numbers(language, argument) if number < MOST_BESIDE else ()
             found += [Part(node, None, None, column, c) for node, column, c in more]
         found += [Part(node, None, None, column, c) for node, column, c in _thresholds(language, x)]
+        for node, u, _ in powers_by_covariates(language, x) if "exp" in {t.name for t in language.functions} else ():
+            for sign, inner in ((1.0, node), (-1.0, Feature.minus(node))):
+                found += [Part(inner, "exp", number, np.exp(sign * u) + k) for k, number in NUMBERS]
         for node, column, constant in sums(language, x):
             found.append(Part(node, None, None, column, constant))
             functions = language.functions if node.constants == 0 else ()
@@ -233,9 +239,11 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
 
     for part in parts:
         simple = len(part.node.covariates) == 1 or (part.node.is_monomial and part.number is None)
-        if not simple or part.node.complexity > MOST_SIMPLE:
+        # Sums of two covariates are in denominators, with a constant or without.
+        total = part.function is None and part.number is None and part.node.kind == "sum" and not simple
+        if not (simple or total) or part.node.complexity > MOST_SIMPLE:
             continue
-        for e in (1, 2) if part.function is not None else (1, -1, 2, -2):
+        for e in (-1,) if total else (1, 2) if part.function is not None else (1, -1, 2, -2):
             node = power(*part[:3], e) if e in language.exponents else None
             if node is not None:
                 # 1/x + c is (x + 1/c)/x, up to a factor: another constant, of a product that is there as well.
@@ -334,7 +342,7 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
     arguments = monomials(language, x)
     found = arguments[:MOST_ARGUMENTS]
     with np.errstate(all="ignore"):
-        found += distances(language, x)
+        found += [*distances(language, x), *powers_by_covariates(language, x)]
         for node, column, _ in arguments[: len(language.names)]:
             found += [
                 Argument(Feature.power(total, -1), 1.0 / shifted)

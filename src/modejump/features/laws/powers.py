@@ -29,7 +29,7 @@ POWERS: Final[dict[str, Fraction]] = {
 # Functions that have a name of their own in laws.
 SAME: Final[dict[str, str]] = {"p0": "log"}
 # What a law search has where the user chooses nothing.
-LAW_TRANSFORMS: Final = ("inv", "sqrt", "cbrt", "square", "cube", "exp", "log", "sin", "cos")
+LAW_TRANSFORMS: Final = ("inv", "sqrt", "cbrt", "square", "cube", "exp", "log", "sin", "cos", "tanh")
 _WHOLE: Final = tuple(map(Fraction, (1, 2, 3, 4)))
 _ROOTS: Final = {Fraction(1, 2): (Fraction(1, 2), Fraction(3, 2)), Fraction(1, 3): (Fraction(1, 3), Fraction(2, 3))}
 

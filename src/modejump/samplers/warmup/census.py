@@ -13,7 +13,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -39,6 +39,9 @@ ALIKE = 3
 # for another, at most.
 SIMPLE, ATTEMPTS = (3, 4, 5, 6, 7), 4
 MOST_TERMS, MOST_OUT = 8, 2
+# Parts of their price that terms pay: at their full price no term of a sum of many may be worth it while the others are
+# not there. Where there are more products than this, that would take too long.
+PRICES, FEW = ((1.0,), (0.25, 1.0)), 3_000
 # A row of which less than this share is left beside those taken out has nothing of its own.
 OWN = 1e-6
 # Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
@@ -113,7 +116,13 @@ class Census:
         # Simple products that somebody has asked for, None where they are no features.
         self._products: dict[tuple[int, int], Expression | None] = {}
         self.plain = np.array([i for i, f in enumerate(self.first) if f.node is not None and not f.node.constants], int)
+        self.rational = np.array([f.node is None or self.is_rational(f.node) for f in self.first], bool)
         self._ask(problem)
+
+    @staticmethod
+    def is_rational(feature: Expression) -> bool:
+        """Whether a first factor has no functions in it."""
+        return False
 
     def _ask(self, problem: FeatureProblem) -> None:
         # Not the problem itself: a census is kept for as long as nobody else has forgotten that.
@@ -187,55 +196,67 @@ class Census:
         cost, whole = cost[order], self.whole[chosen].ravel()[order]
         weight = self.price[np.minimum(cost, len(self.price) - 1)]
 
+        def column(at: int) -> np.ndarray:
+            return self._simple(chosen, int(order[at]))[1]
+
         @cache
         def inner(at: int) -> np.ndarray:
             fixed = {INTERCEPT: np.ones(len(self.rows)), RESPONSE: self.y}
             return self._inner(chosen, fixed[at] if at in fixed else column(at)).ravel()[order]
 
-        def column(at: int) -> np.ndarray:
-            return self._simple(chosen, int(order[at]))[1]
-
         ends = np.searchsorted(cost, rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
-        attempts = [self._attempt(weight[:end], whole[:end], inner, column) for end in ends]
-        terms = max(attempts, key=lambda of: of[0])[1]
+        # Functions imitate sums of powers.
+        without_functions = np.repeat(self.rational[chosen], len(self.right))[order] & (cost <= max(SIMPLE))
+        found = []
+        for among in (*map(np.arange, ends), np.flatnonzero(without_functions)):
+            attempt = partial(self._attempt, among, weight[among], whole[among], inner, column)
+            found += [attempt(prices) for prices in (PRICES if len(among) <= FEW else PRICES[:1])]
+        terms = max(found, key=lambda of: of[0])[1]
         return [f for f in (self._simple(chosen, int(order[at]))[0] for at in terms) if f is not None]
 
     def _attempt(
         self,
+        among: np.ndarray,
         weight: np.ndarray,
         whole: np.ndarray,
         inner: Callable[[int], np.ndarray],
         column: Callable[[int], np.ndarray],
+        prices: Sequence[float],
     ) -> tuple[float, tuple[int, ...]]:
         """Products that come in one after the other, in the place of up to two others, and about their log posterior.
 
-        Several imitate one, and make way for it together.
+        Several imitate one, and make way for it together. Terms pay these parts of their price, one after the other.
         """
         half, y = 0.5 * len(self.rows), self.y[None] * self.root
         alone = float(np.sum(without(y, basis_of(self.root[None])) ** 2))
+        known = cache(lambda at: inner(at)[among])
 
-        def beside(rest: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...]]]:
-            columns = [column(at) for at in rest]
+        def beside(rest: tuple[int, ...], part: float) -> Iterator[tuple[float, tuple[int, ...]]]:
+            columns = [column(int(among[at])) for at in rest]
             basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
             left = float(np.sum(without(y, basis) ** 2)) / alone
-            value = float(weight[list(rest)].sum()) - half * math.log(max(left, 1e-24))
+            value = part * float(weight[list(rest)].sum()) - half * math.log(max(left, 1e-24))
             yield value, rest
             if len(rest) < min(MOST_TERMS, self.size):
-                share = self.explained(whole, columns, [inner(at)[: len(whole)] for at in (INTERCEPT, *rest, RESPONSE)])
-                gain = weight - half * np.log1p(-np.minimum(share, 1.0 - 1e-12))
+                there = (INTERCEPT, *(int(among[at]) for at in rest), RESPONSE)
+                share = self.explained(whole, columns, [known(at) for at in there])
+                gain = part * weight - half * np.log1p(-np.minimum(share, 1.0 - 1e-12))
                 gain[list(rest)] = -np.inf
                 at = int(np.argmax(gain))
                 yield value + float(gain[at]), (*rest, at)
 
-        best: tuple[float, tuple[int, ...]] = (0.0, ())
-        while len(whole):
-            value, terms = best
-            for k in range(min(MOST_OUT, len(terms)) + 1):
-                for out in itertools.combinations(terms, k):
-                    best = max(best, *beside(tuple(at for at in terms if at not in out)), key=lambda of: of[0])
-            if best[0] <= value + 1e-6:
-                break
-        return best
+        terms: tuple[int, ...] = ()
+        value, most_out = 0.0, MOST_OUT if len(among) <= FEW else 1
+        for part in prices if len(among) else ():
+            value = next(beside(terms, part))[0]
+            while True:
+                outs = (out for k in range(most_out + 1) for out in itertools.combinations(terms, k))
+                rests = [tuple(at for at in terms if at not in out) for out in outs]
+                best = max((made for rest in rests for made in beside(rest, part)), key=lambda of: of[0])
+                if best[0] <= value + 1e-6:
+                    break
+                value, terms = best
+        return value, tuple(int(among[at]) for at in terms)
 
     def _some(self, rng: np.random.Generator) -> np.ndarray:
         """First factors that a census looks at, the number 1 among them."""

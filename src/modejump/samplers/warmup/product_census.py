@@ -127,6 +127,12 @@ class ProductCensus(Census):
         # Products that somebody has asked for by their forms and exponents, None where they are no features.
         self._features: dict[tuple[Any, ...], Expression | None] = {}
 
+    @staticmethod
+    def is_rational(feature: Expression) -> bool:
+        """Whether a first factor has no functions in it."""
+        assert isinstance(feature, Feature)
+        return all(inside.function is None for inside in feature.subfeatures())
+
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
         """First and second factors; the parts of products are made with them."""
         language = self.language
@@ -234,6 +240,12 @@ class ProductCensus(Census):
                     break
         return list(suggested)
 
+    def _unclear(self, product: Product) -> int:
+        """Covariates, by bits, whose exponents cannot be told from what is inside a product."""
+        if product.part < 0:
+            return int(self.growth_bits[product.growth]) if product.growth >= 0 else 0
+        return int(self.part_bits[product.part]) if self.rich[product.part] else 0
+
     def _are_rich(self, products: Sequence[Product]) -> bool:
         """Whether products of one kind have a part with several constants."""
         return bool(products) and products[0].part >= 0 and bool(self.rich[products[0].part])
@@ -241,13 +253,14 @@ class ProductCensus(Census):
     def _in_order(self, products: Sequence[Product], asked: Question) -> list[Rounded]:
         """Products of one kind with exponents of the space, the most promising first.
 
-        The grid of several constants is coarse, and powers of the covariates inside a part would mend that: so such
-        parts are looked at with simple powers of these as well.
+        The grid of several constants is coarse, and powers of the covariates inside a part would mend that; inside an
+        exponential alone they hardly differ from its argument. So these are looked at with simple powers as well.
         """
         found = self._rounded(products, asked, asked.leaves) if products else []
         groups: dict[int, list[Product]] = {}
-        for product in products if self._are_rich(products) else ():
-            groups.setdefault(int(self.part_bits[product.part]), []).append(product)
+        for product in products:
+            groups.setdefault(self._unclear(product), []).append(product)
+        groups.pop(0, None)
         for inside, some in groups.items():
             own, others = (asked.leaves[(self.leaf_bits[asked.leaves] & inside > 0) == k] for k in (True, False))
             for e in (0, 1, -1) if len(own) == 1 else (0,):
