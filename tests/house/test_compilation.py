@@ -110,7 +110,11 @@ def test_every_sampler_finds_the_only_effect(algorithm: str, kind: str) -> None:
     estimator = getattr(modejump, f"{'BGNLM' if laws else 'BGLM'}{kind}")
     budget = None if algorithm == "enumerate" else modejump.Budget(steps=1200)
     # Generalised models of laws would compile for long.
-    rules = {"space": modejump.Space(rules="paper")} if laws and kind == "Classifier" else {}
+    rules = (
+        {"space": modejump.Space(rules="paper"), "transforms": ("exp", "log", "sin", "cos")}
+        if laws and kind == "Classifier"
+        else {}
+    )
     model = estimator(algorithm=algorithm, chains=2, budget=budget, random_state=1, progress=False, **rules)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", modejump.ModejumpWarning)  # short runs are not precise, and say so

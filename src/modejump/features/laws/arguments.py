@@ -55,13 +55,17 @@ def monomials(language: Laws, x: np.ndarray) -> list[Argument]:
             for some in (TRIPLES, FOURS)
         ),
     )
-    for many, exponents in shapes:
-        for some in exponents:
-            for chosen in itertools.combinations(range(len(leaves)), many):
-                if len(found) < MOST_MONOMIALS and allowed.issuperset(map(Fraction, some)):
-                    node = Feature.product(*(Feature.power(leaves[j], e) for j, e in zip(chosen, some, strict=True)))
-                    column = np.prod([raised(x[j], Fraction(e)) for j, e in zip(chosen, some, strict=True)], axis=0)
-                    found.append(Argument(node, column))
+    with np.errstate(all="ignore"):
+        for chosen, some in (
+            (chosen, some)
+            for many, exponents in shapes
+            for some in exponents
+            for chosen in itertools.combinations(range(len(leaves)), many)
+        ):
+            if len(found) < MOST_MONOMIALS and allowed.issuperset(map(Fraction, some)):
+                node = Feature.product(*(Feature.power(leaves[j], e) for j, e in zip(chosen, some, strict=True)))
+                column = np.prod([raised(x[j], Fraction(e)) for j, e in zip(chosen, some, strict=True)], axis=0)
+                found.append(Argument(node, column))
     return found
 
 

@@ -44,7 +44,7 @@ CYCLES = tuple(np.arange(0.25, 4.1, 0.25))
 # The same where there is another constant.
 INSIDE = tuple(np.arange(0.1, 1.0, 0.1))
 FEW_RATES = (2.0, 4.0, 8.0, 16.0, 32.0)
-
+# What stands beside an exponential: nothing, 1 or -1.
 NUMBERS = ((0.0, None), (1.0, Feature.one()), (-1.0, Feature.minus(Feature.one())))
 
 
@@ -339,9 +339,9 @@ def growths_of(language: Laws, x: np.ndarray) -> list[Argument]:
     """
     if "exp" not in {t.name for t in language.functions} or not language.fits_constants:
         return []
-    arguments = monomials(language, x)
-    found = arguments[:MOST_ARGUMENTS]
     with np.errstate(all="ignore"):
+        arguments = monomials(language, x)
+        found = arguments[:MOST_ARGUMENTS]
         found += [*distances(language, x), *powers_by_covariates(language, x)]
         for node, column, _ in arguments[: len(language.names)]:
             found += [

@@ -35,9 +35,9 @@ FACTORS, MOST_FIRST, MOST_SECOND = (3, 2), 4000, 160
 # First factors that one census looks at, and products of each complexity that are suggested.
 MOST_FACTORS = 2400
 ALIKE = 3
-# Complexities of the terms of a first model, at most, of which so many are tried; its terms, and those that make way
-# for another, at most.
-SIMPLE, ATTEMPTS = (3, 4, 5, 6, 7), 4
+# Complexities of the terms of a first model, at most, of which so many are tried, and how many terms they are chosen
+# from; its terms, and those that make way for another, at most.
+SIMPLE, ATTEMPTS, MOST_PRODUCTS = (3, 4, 5, 6, 7), 4, 40_000
 MOST_TERMS, MOST_OUT = 8, 2
 # Parts of their price that terms pay: at their full price no term of a sum of many may be worth it while the others are
 # not there. Where there are more products than this, that would take too long.
@@ -189,10 +189,13 @@ class Census:
         rng : Generator
             Which factors are looked at, and how complex the products may be.
         """
+        if not without((self.y * self.root)[None], basis_of(self.root[None])).any():
+            return []
         chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
         cost = self._cost(chosen).ravel()
-        # The simplest first, so that those an attempt may use are the first ones.
-        order = np.argsort(cost, kind="stable")
+        # The simplest first, so that those an attempt may use are the first ones; by chance among equals.
+        order = rng.permutation(len(cost))
+        order = order[np.argsort(cost[order], kind="stable")][:MOST_PRODUCTS]
         cost, whole = cost[order], self.whole[chosen].ravel()[order]
         weight = self.price[np.minimum(cost, len(self.price) - 1)]
 

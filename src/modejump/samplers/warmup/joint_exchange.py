@@ -298,7 +298,7 @@ class SumSearch:
     def _own(self, columns: np.ndarray) -> np.ndarray:
         """Weighted columns beside the intercept, of unit length."""
         scale = np.abs(columns).max(axis=1, keepdims=True)
-        return unit(without(columns / scale * self.census.root, self.intercept))
+        return unit(without(columns / np.where(scale > 0.0, scale, 1.0) * self.census.root, self.intercept))
 
     def _price(self, feature: Expression) -> float:
         return float(self.census.price[feature.complexity]) - self.half_log * feature.constants
