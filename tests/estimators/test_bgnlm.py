@@ -39,7 +39,14 @@ PAPER = paper() | {"transforms": ("sigmoid", "sin", "exp_abs", "log1p_abs", "tro
 
 
 @parametrize_with_checks(
-    [BGNLMRegressor(chains=2, budget=Budget(warmup=400, steps=800), space=Space(complexity=5, size=3, population=8))]
+    [
+        BGNLMRegressor(
+            chains=2,
+            budget=Budget(warmup=400, steps=800),
+            space=Space(complexity=5, size=3, population=8),
+            transforms=("square", "exp"),
+        )
+    ]
 )
 @pytest.mark.filterwarnings("ignore::modejump.ModejumpWarning")
 def test_scikit_learns_contract(estimator, check):

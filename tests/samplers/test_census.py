@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from modejump import transforms
-from modejump.features.laws.arguments import MOST_MONOMIALS, monomials
+from modejump.features.laws.arguments import MOST_ARGUMENTS, monomials
 from modejump.features.laws.language import Laws
 from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
 from modejump.features.laws.powers import LAW_TRANSFORMS
@@ -185,7 +185,7 @@ def test_the_order_of_columns_decides_nothing() -> None:
     """Where there are more monomials than are looked at, all pairs and triples of columns have the same ones."""
     names = tuple("abcdefgh")
     found = monomials(language_of(names=names), np.random.default_rng(3).uniform(0.5, 3.0, size=(8, 20)))
-    assert len(found) == MOST_MONOMIALS
+    assert len(found) == MOST_ARGUMENTS
     looked_at = Counter(m.node.covariates for m in found)
     for many in (1, 2):
         counts = [looked_at[frozenset(some)] for some in itertools.combinations(names, many)]

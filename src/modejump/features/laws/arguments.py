@@ -28,6 +28,8 @@ TERMS = tuple(map(Fraction, ("1", "2", "-1", "1/2")))
 ALIKE = tuple(map(Fraction, ("3", "4", "-2", "3/2")))
 # Monomials at most, and those of them, the simplest, that have constants beside them; sums of a kind at most.
 MOST_MONOMIALS, MOST_ARGUMENTS = 480, 240
+# Of more covariates than this there are too many combinations of three and four.
+MOST_COVARIATES = 6
 # Range of a term with a constant over that of the other one.
 SHARES = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Where the zero of a sum lies over its range, where there is another constant.
@@ -43,7 +45,8 @@ class Argument(NamedTuple):
 
 
 def monomials(language: Laws, x: np.ndarray) -> list[Argument]:
-    """Products of powers of up to four covariates, the simplest first; at most `MOST_MONOMIALS`."""
+    """Products of powers of up to four covariates, the simplest first; at most `MOST_MONOMIALS`, or half of these."""
+    most = MOST_MONOMIALS if len(language.names) <= MOST_COVARIATES else MOST_ARGUMENTS
     allowed = {Fraction(0), *language.exponents}
     leaves = [Feature.covariate(name) for name in language.names]
     found: list[Argument] = []
@@ -62,7 +65,7 @@ def monomials(language: Laws, x: np.ndarray) -> list[Argument]:
             for some in exponents
             for chosen in itertools.combinations(range(len(leaves)), many)
         ):
-            if len(found) < MOST_MONOMIALS and allowed.issuperset(map(Fraction, some)):
+            if len(found) < most and allowed.issuperset(map(Fraction, some)):
                 node = Feature.product(*(Feature.power(leaves[j], e) for j, e in zip(chosen, some, strict=True)))
                 column = np.prod([raised(x[j], Fraction(e)) for j, e in zip(chosen, some, strict=True)], axis=0)
                 found.append(Argument(node, column))
@@ -121,7 +124,7 @@ def _sums_of_products(language: Laws, x: np.ndarray) -> list[Argument]:
                 yield node, raised(a, Fraction(e)) * raised(b, Fraction(f))
 
     found: list[Argument] = []
-    everyone = range(len(leaves))
+    everyone = range(len(leaves)) if len(leaves) <= MOST_COVARIATES else range(0)
     for i, j in itertools.combinations(everyone, 2):
         others = [(leaves[k], 2) for k in everyone if k not in (i, j)]
         others += [
@@ -214,7 +217,7 @@ def distances(language: Laws, x: np.ndarray) -> list[Argument]:
 
 def powers_by_covariates(language: Laws, x: np.ndarray) -> list[Argument]:
     """Exponents of powers with a covariate in them: u^w, (1 + u)^w and (u/v)^w are exponentials of these."""
-    if "log" not in {t.name for t in language.functions}:
+    if "log" not in {t.name for t in language.functions} or len(language.names) > MOST_COVARIATES:
         return []
     leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
     bases = [*leaves, *((Feature.sum_(u, Feature.one()), a + 1.0) for u, a in leaves)]

@@ -18,6 +18,7 @@ from modejump.core.errors import InputError
 from modejump.features.laws.arguments import (
     FEW_ZEROS,
     MOST_ARGUMENTS,
+    MOST_COVARIATES,
     Argument,
     distances,
     monomials,
@@ -132,7 +133,7 @@ def _beside_numbers(language: Laws, argument: Argument) -> Iterator[Argument]:
 def _thresholds(language: Laws, x: np.ndarray) -> Iterator[Argument]:
     """One and the exponential of how far a covariate is from a constant or another covariate, relative to one more."""
     names = {t.name for t in language.functions}
-    if language.joint_constants < 2 or -1 not in language.exponents or "exp" not in names:
+    if language.joint_constants < 2 or -1 not in language.exponents or "exp" not in names or len(x) > MOST_COVARIATES:
         return
     one = Feature.one()
     for (name, a), (other, b) in itertools.permutations(zip(language.names, x, strict=True), 2):
