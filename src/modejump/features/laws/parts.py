@@ -30,7 +30,8 @@ from modejump.features.laws.arguments import (
 from modejump.features.laws.expression import Feature, raised
 from modejump.features.laws.language import Laws
 
-# Exponents of a covariate in the terms of sums.
+# Exponents of a covariate in the terms of sums, as a first factor and as a second.
+FIRST_SINGLE = tuple(map(Fraction, ("1", "-1", "2", "-2")))
 OTHER_SINGLE = tuple(map(Fraction, ("-2", "-3", "-1/2")))
 # Arguments that waves are made of, and those of functions beside a number, at most: the simplest.
 MOST_WAVES, MOST_BESIDE = 80, 12
@@ -266,18 +267,12 @@ def summands_of(language: Laws, x: np.ndarray) -> list[Argument]:
         The covariates.
     """
     leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
-    with np.errstate(all="ignore"):
-        powers = [
-            Argument(Feature.power(u, e), raised(a, e))
-            for u, a in leaves
-            for e in OTHER_SINGLE
-            if e in language.exponents
-        ]
-    return [argument for argument in (*powers, *plus_and_minus(leaves)) if np.isfinite(argument.column).all()]
+    totals = [argument for argument in plus_and_minus(leaves) if np.isfinite(argument.column).all()]
+    return [*powers_of(language, x, OTHER_SINGLE), *totals]
 
 
-def powers_of(language: Laws, x: np.ndarray) -> list[Argument]:
-    """More first factors of the terms of sums: simple powers of a covariate, for monomials of three covariates.
+def powers_of(language: Laws, x: np.ndarray, exponents: Sequence[Fraction] = FIRST_SINGLE) -> list[Argument]:
+    """Powers of a covariate; by default more first factors of the terms of sums, for monomials of three covariates.
 
     Parameters
     ----------
@@ -285,15 +280,13 @@ def powers_of(language: Laws, x: np.ndarray) -> list[Argument]:
         Covariates and exponents.
     x : ndarray of shape (columns, n)
         The covariates.
+    exponents : sequence of Fraction
+        The exponents, of which the language's are taken.
     """
     leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
+    some = [e for e in exponents if e in language.exponents]
     with np.errstate(all="ignore"):
-        powers = [
-            Argument(Feature.power(u, e), raised(a, Fraction(e)))
-            for u, a in leaves
-            for e in (1, -1, 2, -2)
-            if e in language.exponents
-        ]
+        powers = [Argument(Feature.power(u, e), raised(a, e)) for (u, a), e in itertools.product(leaves, some)]
     return [argument for argument in powers if np.isfinite(argument.column).all()]
 
 
