@@ -14,7 +14,7 @@ import pytest
 from modejump import transforms
 from modejump.features.laws.arguments import MOST_ARGUMENTS, monomials
 from modejump.features.laws.language import Laws
-from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
+from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, parts_of
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.census import best_partners, cross_products, explained_shares
@@ -164,11 +164,13 @@ def test_columns_of_parts_are_those_of_their_features() -> None:
     table = dict(zip(language.names, x, strict=True))
     parts = parts_of(language, x)
     assert len(parts) > 500
-    plain = [part for part in parts if part.factor().constants == 0 and part.factor().is_monomial]
+    plain = [part for part in parts if made_of(*part[:3]).constants == 0 and made_of(*part[:3]).is_monomial]
     assert plain
     for part in plain:
         # Up to sign, which is the coefficient's.
-        np.testing.assert_allclose(np.abs(language.column(part.factor(), table, {})), np.abs(part.column), rtol=1e-9)
+        np.testing.assert_allclose(
+            np.abs(language.column(made_of(*part[:3]), table, {})), np.abs(part.column), rtol=1e-9
+        )
     for growth in growths_of(language, x):
         if growth.node.constants == 0:
             # Up to sign, which is that of the constant before it.
@@ -197,8 +199,8 @@ def test_no_part_without_constants_is_left_out() -> None:
     census = Census(problem)
     parts = parts_of(problem.language, np.array(list(census.table.values())))
     assert len(parts) > len(census.parts) - 1
-    kept = {census.factor[i]() for i in range(len(census.parts))}
-    assert {part.factor() for part in parts if not part.constants} <= kept
+    kept = {made_of(*census.forms[i]) for i in census.form}
+    assert {made_of(*part[:3]) for part in parts if not part.constants} <= kept
 
 
 def test_a_census_is_shared_with_other_weights_of_the_same_rows() -> None:
@@ -233,7 +235,7 @@ def test_only_what_the_space_has_is_suggested() -> None:
 def test_parts_without_constants_have_none() -> None:
     language = language_of(constants=False, names=("a", "b"))
     x = np.random.default_rng(3).uniform(0.5, 3.0, size=(2, 40))
-    assert all(isinstance(part, Part) and part.factor().constants == 0 for part in parts_of(language, x))
+    assert all(isinstance(part, Part) and made_of(*part[:3]).constants == 0 for part in parts_of(language, x))
     assert not growths_of(language, x)
 
 

@@ -71,6 +71,37 @@ def cross_products(a, b, out):
 
 
 @entry
+def own_parts(rows, weight, basis, least, out):
+    """Weighted rows without their part in the span of a basis, of unit length.
+
+    Parameters
+    ----------
+    rows : float64[m, n]
+        The rows.
+    weight : float64[n]
+        What each number of a row is multiplied by.
+    basis : float64[k, n]
+        Orthonormal rows.
+    least : float64
+        A row of which no more than this share is its own gets zeros.
+    out : float64[m, n]
+        Receives them.
+    """
+    for i in range(len(rows)):
+        for r in range(len(weight)):
+            out[i, r] = rows[i, r] * weight[r]
+        whole = _one(out, i, out, i)
+        for b in range(len(basis)):
+            along = _one(out, i, basis, b)
+            for r in range(len(weight)):
+                out[i, r] -= along * basis[b, r]
+        own = _one(out, i, out, i)
+        by = 0.0 if own <= least * least * whole else 1.0 / np.sqrt(own)
+        for r in range(len(weight)):
+            out[i, r] *= by
+
+
+@entry
 def best_partners(a, b, own, along, least, share, partner):
     """For each row of a matrix the row of another one beside which it explains most of a target.
 

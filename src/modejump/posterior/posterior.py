@@ -78,10 +78,14 @@ class Posterior:
     reweighting: Reweighting | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.problem, FeatureProblem):
-            object.__setattr__(self, "searched", self.problem)
-        if self.result.laws is not None:
-            object.__setattr__(self, "problem", self.result.laws.problem)
+        searched, laws = self.problem, self.result.laws
+        if isinstance(searched, FeatureProblem):
+            if laws is not None and searched.noise_weight is not self.result.noise_weight:
+                # The search has found other weights of the rows.
+                searched = searched.with_noise(laws.problem.family, self.result.noise_weight)
+            object.__setattr__(self, "searched", searched)
+        if laws is not None:
+            object.__setattr__(self, "problem", laws.problem)
 
     def __repr__(self) -> str:
         """A few lines: what it is over, the leading terms, and the verdict."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from modejump.core.errors import InputError
+from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.budget import Budget
 from modejump.samplers.settings import Sampler
 
@@ -36,6 +37,9 @@ class Plan:
         times the steps.
     edits : int, optional
         RGMJMCMC: models that may be evaluated, about, to complete the library by edits of the best ones.
+    unsettled : FeatureProblem, optional
+        RGMJMCMC: the problem without weights of the rows, where a short search has found them: the best model of the
+        whole search judges them again.
     """
 
     algorithm: str
@@ -47,6 +51,7 @@ class Plan:
     search_steps: int = 300
     distinct: int = 0
     edits: int | None = None
+    unsettled: FeatureProblem | None = None
 
     def __post_init__(self) -> None:
         if self.algorithm == "gmjmcmc" and self.budget is not None:

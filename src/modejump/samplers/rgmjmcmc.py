@@ -37,7 +37,7 @@ from modejump.samplers.result import Result
 from modejump.samplers.schedule import FIRST_BATCH, Schedule, timed_pieces
 from modejump.samplers.settings import Sampler
 from modejump.samplers.warmup.census import can_count
-from modejump.samplers.warmup.joint_exchange import ATTEMPTS, POPULATIONS, SHARE, find_sums
+from modejump.samplers.warmup.joint_exchange import ATTEMPTS, POPULATIONS, SHARE, find_sums, refine_together
 from modejump.samplers.warmup.library import (
     EVALUATIONS,
     MOST_FEATURES,
@@ -52,10 +52,11 @@ from modejump.samplers.warmup.library import (
     library_of_sample,
     log_importance,
 )
+from modejump.samplers.warmup.noise import settle_again
 from modejump.samplers.warmup.polish import POLISHES, polish, polish_share_of
-from modejump.samplers.warmup.refinement import can_refine, refine_search, refine_together
+from modejump.samplers.warmup.refinement import can_refine, reached_again, refine_search
 from modejump.samplers.warmup.score_search import can_score, climb_by_scores, compile_score_search
-from modejump.samplers.warmup.search import EVOLUTIONS, Finished, Search, compile_search, in_words, search_sample
+from modejump.samplers.warmup.search import Finished, Search, compile_search, in_words, kinds_of_chains, search_sample
 
 # Warm-up of each chain where nothing else is asked: populations of the search.
 DEFAULT_POPULATIONS = 150
@@ -135,13 +136,12 @@ class Driver:
         only_moves = self.settings.population_steps == 0
         self.budget = plan.budget or (Budget(steps=MOVES) if only_moves else Budget())
         search_root, sampling_root, self.start_seed = fresh_sequence(plan.seed).spawn(3)
-        # Where a function of the user's own scores models, chains of populations need fewer of them.
-        self.evolutions = 0 if problem.family.custom else min(EVOLUTIONS, plan.chains)
-        self.search_seeds = search_root.spawn(self.evolutions + plan.chains)
+        self.evolutions, populations = kinds_of_chains(problem, plan.chains)
+        self.search_seeds = search_root.spawn(self.evolutions + populations)
         self.polish_seeds = search_root.spawn(POLISHES)
         self.sum_seeds = search_root.spawn(ATTEMPTS)
         self.search_share = FITTING_SHARE if problem.language.fits_constants else SEARCH_SHARE
-        self.searched = self._sampled_problem()
+        self.searched = self._sampled(problem)
         fit = COLUMN_BYTES // (8 * problem.x.shape[1] * (OTHER_COLUMNS + LEAST_FEATURES))
         self.seeds = sampling_root.spawn(int(np.clip(fit, min(plan.chains, 2), plan.chains)))
         self.chains: list[ReversibleChain] = []
@@ -153,9 +153,9 @@ class Driver:
         # Steps after which distinct models are counted.
         self.counted_from: int | None = None
 
-    def _sampled_problem(self) -> FeatureProblem:
+    def _sampled(self, problem: FeatureProblem) -> FeatureProblem:
         """The problem for the search."""
-        return search_sample(self.problem, self.plan.seed)
+        return search_sample(problem, self.plan.seed)
 
     def run(self) -> Result:
         """From the beginning, or from a checkpoint, to the result."""
@@ -335,30 +335,32 @@ class Driver:
         if self.searched is not self.problem:
             self.executor.close()
             self.executor.open(self.problem)
+        if self.plan.unsettled is not None:
+            # What a short search has missed looked like heavy tails.
+            found = self.searched, self.collected, self.outcomes
+            made = settle_again(self.plan.unsettled, self.problem, *found, self._sampled, self.context)
+            if made is not None:
+                self._aim_at(made[0])
+                self.searched, self.collected, self.outcomes = made[1:]
         if can_refine(self.searched):
             attempts = populations // POPULATIONS if seconds is None else ATTEMPTS
             self._refine(attempts if sum_share else 0, None if seconds is None else self.begun + seconds)
+
+    def _aim_at(self, problem: FeatureProblem) -> None:
+        """Take another problem as the target."""
+        self.problem = problem
+        self.executor.close()
+        self.executor.open(problem)
 
     def _refine(self, attempts: int, until: float | None) -> None:
         """Constants of the leading model, fitted together and frozen; sums that need this are looked for first."""
         found = find_sums(self.searched, self.collected, self.sum_seeds[:attempts], self.executor, until)
         edits = self._affordable_edits()
         problem, self.collected, refined = refine_search(self.searched, self.collected, edits, found, self._has_time)
-        for model, value in refined.items():
-            # A search has reached the model where it met it, whatever that was worth then.
-            self.outcomes = [
-                dataclasses.replace(o, bests=np.append(o.bests[:-1], value)) if model in o.collected else o
-                for o in self.outcomes
-            ]
-            if self.searched is not self.problem:
-                made = refine_together(self.problem, sorted(model), problem.refined)[0]
-                self._give_constants({**self.problem.refined, **made})
-        if found:
-            # An attempt that ended elsewhere is a search that has not reached the best model.
-            reached = [refined.get(end.model, self.collected.get(end.model, -np.inf)) for end in found]
-            last = self.outcomes[-1].bests
-            bests = np.append(last, np.maximum(reached, last.min()))
-            self.outcomes[-1] = dataclasses.replace(self.outcomes[-1], bests=bests)
+        self.outcomes = reached_again(self.outcomes, refined, found, self.collected)
+        for model in refined if self.searched is not self.problem else ():
+            made = refine_together(self.problem, sorted(model), problem.refined)[0]
+            self._give_constants({**self.problem.refined, **made})
         if self.searched is self.problem:
             self._give_constants(problem.refined)
             problem = self.problem
@@ -367,9 +369,7 @@ class Driver:
     def _give_constants(self, refined: Mapping[Expression, np.ndarray]) -> None:
         """Freeze the constants of some features."""
         if refined:
-            self.problem = dataclasses.replace(self.problem, refined=refined)
-            self.executor.close()
-            self.executor.open(self.problem)
+            self._aim_at(dataclasses.replace(self.problem, refined=refined))
 
     def _climb(self, starts: Sequence[Model], share: float) -> None:
         """Climb from some models, until a share of the search's time."""

@@ -99,8 +99,8 @@ class _WideDriver(Driver):
         found = rao_blackwell(self.problem, self._drawn(), self.executor.pool)
         return dataclasses.replace(result, notes=notes, rao_blackwell=found)
 
-    def _sampled_problem(self) -> WideProblem:
-        return self.problem
+    def _sampled(self, problem: WideProblem) -> WideProblem:  # type: ignore[override]
+        return problem
 
     def _tell(self, what: str, share: float = 1.0) -> None:
         if self.context.progress:

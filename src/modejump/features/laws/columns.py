@@ -103,7 +103,7 @@ def new_pool(
     def some(rows: np.ndarray) -> LawRows:
         return new_rows(fitting.root[rows], fitting.base[:, rows], fitting.target[rows], leaves, constants)
 
-    sampled = spread_rows(work, work if work <= BLOCK else SAMPLE)
+    sampled = spread_rows(work, work if work <= 2 * SAMPLE else SAMPLE)
     screened = spread_rows(work, SCREENED)
     rows = some(np.arange(work))
     remembered = REMEMBERED if constants else 1

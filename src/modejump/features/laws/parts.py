@@ -67,10 +67,11 @@ class Part(NamedTuple):
         """How many constants it has."""
         return self.node.constants + (0 if self.number is None else self.number.constants)
 
-    def factor(self) -> Feature:
-        """The node, which is made where somebody asks for it: most parts are looked at once."""
-        made = self.node if self.function is None else Feature.call(self.function, self.node)
-        return made if self.number is None else Feature.sum_(made, self.number)
+
+def made_of(node: Feature, function: str | None, number: Feature | None) -> Feature:
+    """What a part is, made where somebody asks for it: most parts are looked at once."""
+    made = node if function is None else Feature.call(function, node)
+    return made if number is None else Feature.sum_(made, number)
 
 
 def _shifted(language: Laws, argument: Argument) -> Iterator[Argument]:
@@ -215,7 +216,9 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
             found.append(Part(node, None, None, column, constant))
             functions = language.functions if node.constants == 0 else ()
             found += [Part(node, t.name, None, t(column)) for t in functions if t.name != "exp"]
-    return [part for part in found if np.isfinite(part.column).all() and (part.column != 0.0).all()]
+    columns = np.array([part.column for part in found]).reshape(-1, x.shape[1])
+    usable = (np.isfinite(columns) & (columns != 0.0)).all(axis=1)
+    return list(itertools.compress(found, usable))
 
 
 def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[list[Argument], list[Argument]]:
@@ -235,7 +238,7 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
     @cache
     def power(node: Feature, function: str | None, number: Feature | None, e: int) -> Feature | None:
         try:
-            return Feature.power(Part(node, function, number, np.empty(0)).factor(), e)
+            return Feature.power(made_of(node, function, number), e)
         except InputError:
             return None
 

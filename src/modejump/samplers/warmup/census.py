@@ -24,7 +24,7 @@ from modejump.features.expression import Expression
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
-from modejump.kernels.census import cross_products, explained_shares
+from modejump.kernels.census import cross_products, explained_shares, own_parts
 from modejump.problem.feature_problem import FeatureProblem
 
 # Rows that are looked at, and covariates at most.
@@ -60,6 +60,13 @@ class Factor(NamedTuple):
     constant: float | None = None
 
 
+def usable(factors: Sequence[Factor]) -> tuple[list[Factor], np.ndarray]:
+    """Factors whose columns are finite and of a size whose square is of use, and these columns."""
+    columns = np.array([f.column for f in factors])
+    good = (np.abs(columns) < LARGEST).all(axis=1)
+    return list(itertools.compress(factors, good)), columns[good]
+
+
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Inner products of the rows of two matrices."""
     out = np.empty((len(a), len(b)))
@@ -79,10 +86,11 @@ def without(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return left
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows of unit length, or of zeros."""
-    length = np.sqrt(np.einsum("in,in->i", rows, rows))
-    return rows / np.where(length > 0.0, length, 1.0)[:, None]
+def unit_without(rows: np.ndarray, weight: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Weighted rows without their part in the span of a basis, of unit length; zero where nothing is left."""
+    out = np.empty(rows.shape)
+    own_parts(np.ascontiguousarray(rows), weight, np.ascontiguousarray(basis), OWN, out)
+    return out
 
 
 class Census:
@@ -104,11 +112,8 @@ class Census:
         self.table = {name: column[self.rows] for name, column in problem.table.items()}
         one = Factor(None, np.ones(len(self.rows)))
         with np.errstate(all="ignore"):
-            self.first, self.second = (
-                [one, *(f for f in some if np.isfinite(f.column).all() and np.abs(f.column).max() < LARGEST)]
-                for some in self.factors(np.array(list(self.table.values())))
-            )
-        self.left, self.right = (np.array([f.column for f in some]) for some in (self.first, self.second))
+            first, second = self.factors(np.array(list(self.table.values())))
+            (self.first, self.left), (self.second, self.right) = usable([one, *first]), usable([one, *second])
         self.complexity = tuple(
             np.array([f.node.complexity if f.node is not None else 0 for f in some])
             for some in (self.first, self.second)
@@ -116,7 +121,8 @@ class Census:
         # Simple products that somebody has asked for, None where they are no features.
         self._products: dict[tuple[int, int], Expression | None] = {}
         self.plain = np.array([i for i, f in enumerate(self.first) if f.node is not None and not f.node.constants], int)
-        self.rational = np.array([f.node is None or self.is_rational(f.node) for f in self.first], bool)
+        rational = {node: node is None or self.is_rational(node) for node in {f.node for f in self.first}}
+        self.rational = np.array([rational[f.node] for f in self.first], bool)
         self._ask(problem)
 
     @staticmethod

@@ -10,6 +10,7 @@ together. What comes out is handed to the refinement of leading models, which ju
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from modejump.features.laws.parts import exponentials_of, powers_of, summands_of
 from modejump.kernels.census import best_pairs
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
-from modejump.samplers.warmup.census import LARGEST, OWN, Factor, basis_of, census_of, cross, unit, without
+from modejump.samplers.warmup.census import LARGEST, OWN, Factor, basis_of, census_of, cross, unit_without, without
 from modejump.samplers.warmup.library import Collected, Model, scored_by
 from modejump.samplers.warmup.product_census import ProductCensus
 
@@ -44,6 +45,10 @@ EFFORT, BEST_EFFORT = 4, 20
 # Attempts at most, and populations of a search for each; where there is a budget in seconds, its share of the search's.
 ATTEMPTS, POPULATIONS = 12, 40
 SHARE = 0.25
+# Sums that an attempt leaves to be judged by all rows: the rows of a census may prefer one that imitates the law.
+LEFT = 12
+# Evaluations of the fit of all constants of a model, for each constant.
+REFINING = 40
 # Residual shares below this are rounding.
 EXACT = 1e-22
 
@@ -85,12 +90,54 @@ def find_sums(
     def attempt(seed: np.random.SeedSequence) -> list[Sum]:
         census = census_of(problem)
         assert isinstance(census, ProductCensus)
-        return SumSearch(census, np.random.default_rng(seed)).run(has_time)[-1:] if has_time() else []
+        left = SumSearch(census, np.random.default_rng(seed)).run(has_time) if has_time() else []
+        return [max((by_all_rows(problem, made) for made in left), key=lambda of: of.value)] if left else []
 
     found = list(itertools.chain.from_iterable(executor.pool.map(attempt, seeds)))
     if found:
         collected |= scored_by(problem, list(dict.fromkeys(of.model for of in found)))[0]
     return found
+
+
+def by_all_rows(problem: FeatureProblem, made: Sum) -> Sum:
+    """A sum with the constants that all rows ask for.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The rows.
+    made : Sum
+        The sum, with constants to begin with.
+    """
+    members = sorted(made.model)
+    constants, _, left = refine_together(problem, members, made.constants)
+    price = float(problem.log_weights(members).sum())
+    price -= 0.5 * math.log(problem.n) * (len(members) + sum(f.constants for f in members))
+    return Sum(made.model, constants, price - 0.5 * problem.n * math.log(max(left, EXACT)))
+
+
+def refine_together(
+    problem: FeatureProblem, model: Sequence[Expression], constants: Mapping[Expression, np.ndarray]
+) -> tuple[dict[Expression, np.ndarray], float, float]:
+    """Constants of a model, fitted together, and the residual shares before and after.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The rows, with a Gaussian response.
+    model : sequence of Feature
+        The features.
+    constants : mapping of a feature to ndarray
+        Constants to begin with, of each feature that has some.
+    """
+
+    def column(feature: Expression, given: Mapping[Expression, np.ndarray]) -> np.ndarray:
+        return problem.language.column(feature, problem.table, given)
+
+    def beside(columns: np.ndarray) -> np.ndarray:
+        return unit_without(columns, problem.root_weight, problem.basis)
+
+    return fit_together(model, constants, column, beside, problem.response[0], REFINING)
 
 
 def fit_together(
@@ -194,28 +241,30 @@ class SumSearch:
         self.weight = np.where(complexity > 0, price, -np.inf).ravel()
         self.whole = cross(self.left**2, self.right**2 * census.root**2).ravel()
         self.intercept = basis_of(census.root[None])
-        self.y = unit(without((census.y * census.root)[None], self.intercept))[0]
+        self.y = unit_without(census.y[None], census.root, self.intercept)[0]
         # Inner products of all products with the intercept, and with the response.
         self.inner = [self._inner(column) for column in (np.ones(len(self.y)), census.y)]
 
     def run(self, has_time: Callable[[], bool]) -> list[Sum]:
-        """Sums from the first to the best, each better than the one before.
+        """The best sums that it came by, the best last.
 
         Parameters
         ----------
         has_time : callable
             Whether there is time for another round.
         """
-        found = [Sum(frozenset(), {}, 0.0)]
+        best = Sum(frozenset(), {}, 0.0)
+        found: dict[Model, Sum] = {}
         for _ in range(ROUNDS):
             if not has_time():
                 break
-            best = max(self._exchanged(found[-1]), key=lambda of: of.value, default=found[-1])
-            if best.value <= found[-1].value + 1e-6:
+            tried = list(self._exchanged(best))
+            found |= {of.model: of for of in tried if of.model not in found or of.value > found[of.model].value}
+            leading = max(tried, key=lambda of: of.value, default=best)
+            if leading.value <= best.value + 1e-6:
                 break
-            best = self._fitted(best.model, best.constants, BEST_EFFORT)
-            found.append(best)
-        return found[1:]
+            best = found[leading.model] = self._fitted(leading.model, leading.constants, BEST_EFFORT)
+        return sorted(found.values(), key=lambda of: of.value)[-LEFT:]
 
     def _exchanged(self, now: Sum) -> Iterator[Sum]:
         """Sums with one or two products in the place of some terms, the most promising ones, with fitted constants."""
@@ -298,7 +347,7 @@ class SumSearch:
     def _own(self, columns: np.ndarray) -> np.ndarray:
         """Weighted columns beside the intercept, of unit length."""
         scale = np.abs(columns).max(axis=1, keepdims=True)
-        return unit(without(columns / np.where(scale > 0.0, scale, 1.0) * self.census.root, self.intercept))
+        return unit_without(columns / np.where(scale > 0.0, scale, 1.0), self.census.root, self.intercept)
 
     def _price(self, feature: Expression) -> float:
         return float(self.census.price[feature.complexity]) - self.half_log * feature.constants

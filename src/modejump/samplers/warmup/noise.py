@@ -6,6 +6,10 @@ A short search finds good models under the weights so far, which are all one at 
 Student-t likelihood, gives new weights; and so on, while that finds better models. All of it works on a sample of the
 rows, and from one seed for all runs, so that the weights are a function of the data, the space and the priors, unless
 the budget is in seconds.
+
+What a model misses looks like heavy tails, and a short search may miss the law. So the best model that the search
+proper found judges the errors again, and where its weights are others, they take the place of the first ones before the
+library is frozen.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,27 +39,28 @@ from modejump.likelihoods.gaussian.student import (
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.checkpoints import NoCheckpoint
 from modejump.runtime.context import Context
-from modejump.runtime.snapshots import under
+from modejump.runtime.snapshots import part_of, under
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.plan import Plan
+from modejump.samplers.result import SAME_BEST
 from modejump.samplers.warmup.census import can_count, census_of, share_census
-from modejump.samplers.warmup.library import Collected, Model, best_models, climb
-from modejump.samplers.warmup.refinement import leading_models
-from modejump.samplers.warmup.search import Search, compile_search
+from modejump.samplers.warmup.library import Collected, Model, best_models, climb, scored_by
+from modejump.samplers.warmup.refinement import RESCORED, leading_models
+from modejump.samplers.warmup.search import Finished, Search, compile_search, kinds_of_chains
 
 # Rows of the sample, chains of a search, and its populations of each chain; or its share of a budget in seconds.
-ROWS = 2048
+ROWS = 1024
 CHAINS = 8
 POPULATIONS = 40
 SHARE = 0.04
 # Chains that evolve features, where constants are fitted inside them.
 EVOLUTIONS = 2
 # Searches at most, and models of each whose likelihood is maximised: the best ones of all, and those among models of
-# the least complexities.
+# the least complexities; of more complexities where weights have changed and models are scored again.
 ROUNDS = 4
 LEADING = 4
-SIMPLEST, ALIKE = 12, 3
+SIMPLEST, MANY_SIMPLE, ALIKE = 12, 16, 3
 # No round begins after this share of a budget in seconds.
 LAST_ROUND = 0.12
 # The best models of so many chains are climbed from, by so many models in all.
@@ -64,6 +69,8 @@ EDITS = 20_000
 SEED = 20_090_923
 # Least gain of the log posterior that is worth another round.
 GAIN = 0.01
+# Weights of which none changes by more than this share are the same.
+SAME_WEIGHTS = 0.02
 
 
 class _Choice(NamedTuple):
@@ -108,29 +115,100 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
     """
     if not isinstance(problem, FeatureProblem) or not isinstance(problem.family, Student):
         return problem, plan
-    kept, sample = context.checkpoint.reader.under("noise"), None
+    kept = context.checkpoint.reader.under("noise")
     if "family" in kept:
-        numbers, spent = kept.array("family", np.float64, (4,)), kept.number("seconds")
-        weight = kept.array("weight", np.float64, (None,), (0.0, np.inf))
+        dof, spread, *tail = kept.array("family", np.float64, (4,)).tolist()
+        weight, spent = kept.array("weight", np.float64, (None,), (0.0, np.inf)), kept.number("seconds")
         kept.need(len(weight) == len(problem.y), "weight")
+        settled = _frozen(problem, Student(dof, spread=spread, tail=tuple(tail)), weight)
+        context.checkpoint.also = under("noise", part_of(kept.arrays, "noise"))
     else:
         with context.compiling():
             compile_search(problem)
         begun = time.perf_counter()
         sample = _sample_of(problem)
-        noise, tail = _found(problem, sample, plan, context)
-        numbers, weight = np.array([noise.dof, noise.spread, *tail]), noise.weight
+        noise, judge = _found(problem, sample, plan, context)
         spent = time.perf_counter() - begun
-    state = {"family": numbers, "weight": weight, "seconds": np.array(spent, np.float64)}
-    context.checkpoint.also = under("noise", state)
+        settled = _settled(problem, noise, judge, context, spent)
+        share_census(sample, settled)
     if plan.budget is not None and plan.budget.seconds is not None:
         left = max(plan.budget.seconds - spent, 0.5 * plan.budget.seconds)
         plan = dataclasses.replace(plan, budget=dataclasses.replace(plan.budget, seconds=left))
-    dof, spread, *tail = numbers.tolist()
-    settled = _frozen(problem, Student(dof, spread=spread, tail=tuple(tail)), weight)
-    if sample is not None:
-        share_census(sample, settled)
-    return settled, plan
+    return settled, dataclasses.replace(plan, unsettled=problem)
+
+
+def settle_again(
+    problem: FeatureProblem,
+    settled: FeatureProblem,
+    searched: FeatureProblem,
+    collected: Collected,
+    outcomes: Sequence[Finished],
+    sampled: Callable[[FeatureProblem], FeatureProblem],
+    context: Context,
+) -> tuple[FeatureProblem, FeatureProblem, Collected, list[Finished]] | None:
+    """What a search found, given the weights that its best model asks for; None where rows have these already.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The problem without weights of its rows.
+    settled, searched : FeatureProblem
+        The problem as it was searched, and the rows of it that were searched.
+    collected : dict
+        Models that the search found, with their log posterior.
+    outcomes : sequence of Finished
+        Its chains.
+    sampled : callable
+        Returns the rows of a problem that are searched.
+    context : Context
+        Where the weights are kept for a run that is resumed.
+
+    Returns
+    -------
+    settled, searched, collected, outcomes
+        The same given the new weights; of the models the leading ones.
+    """
+    assert isinstance(problem.family, Student)
+    choice = _Choice.of(problem.family)
+    best = _judged(searched, searched, collected, choice)
+    noise, judge = best.noise, _Judge(problem, best.constants, best.model)
+    if len(searched.y) < len(problem.y):
+        noise = judge.noise(best.model, choice.near(noise))
+    before, after = (1.0 if weight is None else weight for weight in (settled.noise_weight, _scaled(noise, judge)))
+    if np.all(np.abs(after / before - 1.0) <= SAME_WEIGHTS):
+        return None
+    made = _settled(problem, noise, judge, context, context.checkpoint.also["noise/seconds"])
+    again = sampled(made)
+    share_census(searched, again)
+    scores = scored_by(again, leading_models(collected, RESCORED, MANY_SIMPLE, ALIKE))[0]
+    top = best_models(scores, 1)[0]
+    moved = [dataclasses.replace(o, bests=_moved(o, top, collected[top], scores[top])) for o in outcomes]
+    return made, again, scores, moved
+
+
+def _moved(outcome: Finished, top: Model, before: float, after: float) -> np.ndarray:
+    """The best log posteriors of searches, where the best model has another one now, and may be another one."""
+    reached = np.abs(outcome.bests - before) <= SAME_BEST
+    reached[-1] |= top in outcome.collected
+    return np.where(reached, after, np.minimum(outcome.bests - before, -1.0) + after)
+
+
+def _scaled(noise: Noise, judge: _Judge) -> np.ndarray | None:
+    """Weights of the rows, one on average, None where all are one."""
+    return None if noise.gaussian else noise.weight * (judge.case.sum() / (judge.case @ noise.weight))
+
+
+def _settled(
+    problem: FeatureProblem, noise: Noise, judge: _Judge, context: Context, seconds: float | np.ndarray
+) -> FeatureProblem:
+    """The problem given some errors, which are kept for a run that is resumed."""
+    assert isinstance(problem.family, Student)
+    tail = (noise.dof, 1.0)
+    if not noise.gaussian:
+        tail = estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
+    state = {"family": np.array([noise.dof, noise.spread, *tail]), "weight": noise.weight, "seconds": np.array(seconds)}
+    context.checkpoint.also = under("noise", state)
+    return _frozen(problem, Student(noise.dof, spread=noise.spread, tail=tail), noise.weight)
 
 
 def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> FeatureProblem:
@@ -148,10 +226,8 @@ def _sample_of(problem: FeatureProblem) -> FeatureProblem:
     return problem.with_noise(resolve_family("gaussian"), None, rows)
 
 
-def _found(
-    problem: FeatureProblem, sample: FeatureProblem, plan: Plan, context: Context
-) -> tuple[Noise, tuple[float, float]]:
-    """Errors, and those of new observations, by rounds of a search and of a better judgement of what it found."""
+def _found(problem: FeatureProblem, sample: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise, _Judge]:
+    """Errors, and who judged them, by rounds of a search and of a better judgement of what it found."""
     if can_count(sample):
         census_of(sample)
     assert isinstance(problem.family, Student)
@@ -178,9 +254,7 @@ def _found(
     noise, judge = best.noise, _Judge(problem, best.constants, best.model)
     if len(sample.y) < len(problem.y):
         noise = judge.noise(best.model, choice.near(noise))
-    if noise.gaussian:
-        return noise, (noise.dof, 1.0)
-    return noise, estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
+    return noise, judge
 
 
 def _starts(problem: FeatureProblem, choice: _Choice) -> Iterator[tuple[Student, np.ndarray]]:
@@ -214,14 +288,15 @@ def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np
     most = POPULATIONS if planned is None else max(1, -(-int(planned) // steps))
     context.executor.open(problem)
     context.executor.compile(compile_search)
+    evolve, populations = kinds_of_chains(problem, min(plan.chains, CHAINS), EVOLUTIONS)
     outcomes = Search(
         problem,
-        seed.spawn(min(plan.chains, CHAINS)),
+        seed.spawn(populations or evolve),
         populations=min(POPULATIONS, most),
         seconds=None if budget.seconds is None else SHARE * budget.seconds,
         memory=budget.memory,
         steps=steps,
-        evolutions=EVOLUTIONS if problem.language.fits_constants else 0,
+        evolutions=evolve if problem.language.fits_constants else 0,
         context=dataclasses.replace(context, progress=None, checkpoint=NoCheckpoint()),
     ).run()
     context.executor.close()
@@ -229,7 +304,8 @@ def quick_search(problem: FeatureProblem, plan: Plan, context: Context, seed: np
     for outcome in outcomes:
         collected |= outcome.collected
     bests = {m: o.collected[m] for o in outcomes for m in best_models(o.collected, 1)}
-    climb(problem, collected, best_models(bests, CLIMBING_CHAINS), EDITS)
+    if populations:
+        climb(problem, collected, best_models(bests, CLIMBING_CHAINS), EDITS)
     return collected
 
 

@@ -19,7 +19,7 @@ from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
 from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.workspace import fitted_constants
-from modejump.samplers.warmup.census import OWN, Census, basis_of, can_count, census_of, cross, unit, without
+from modejump.samplers.warmup.census import OWN, Census, basis_of, can_count, census_of, cross, unit_without
 from modejump.samplers.warmup.library import Collected, Model, best_models, log_importance, scored_by
 from modejump.samplers.warmup.search import Finished, rounds
 
@@ -143,7 +143,7 @@ def _exchanged(
     defined = np.isfinite(rows).all(axis=1)
     pool, rows = [f for f, good in zip(pool, defined, strict=True) if good], rows[defined]
     constant = basis_of(census.root[None])
-    rows, y = unit(without(rows * census.root, constant)), unit(without((census.y * census.root)[None], constant))
+    rows, y = unit_without(rows, census.root, constant), unit_without(census.y[None], census.root, constant)
     gram, along = cross(rows, rows), cross(rows, y)[:, 0]
     weight = census.price[[f.complexity for f in pool]]
     inside = [i for i, f in enumerate(pool) if f in model]

@@ -18,10 +18,10 @@ from modejump.features.expression import Expression
 from modejump.features.laws.expression import Feature, evaluate
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.laws.language import Laws
-from modejump.features.laws.parts import Part, factors_of, growths_of, parts_of
+from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, parts_of
 from modejump.kernels.census import best_partners
 from modejump.problem.feature_problem import FeatureProblem
-from modejump.samplers.warmup.census import OWN, SHARE, Census, Factor, basis_of, cross, unit, without
+from modejump.samplers.warmup.census import OWN, SHARE, Census, Factor, basis_of, cross, unit_without
 
 # Parts at most, and growths that each of them is compared with; products of each kind whose exponents are rounded, and
 # that are suggested then.
@@ -53,10 +53,10 @@ class Question(NamedTuple):
     leaves: np.ndarray
 
 
-def _numbered(forms: Sequence[Hashable]) -> np.ndarray:
-    """Equal forms by one number."""
+def _numbered(forms: Iterable[Hashable]) -> tuple[np.ndarray, list[Any]]:
+    """Equal forms by one number, and the forms by their numbers."""
     numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(form, len(numbers)) for form in forms], np.int64)
+    return np.array([numbers.setdefault(form, len(numbers)) for form in forms], np.int64), list(numbers)
 
 
 def _spread(parts: Sequence[Part], most: int) -> list[Part]:
@@ -145,17 +145,16 @@ class ProductCensus(Census):
         parts = [*alone, *_spread(with_one, MOST_PARTS - len(alone)), *_spread(rich, MOST_PARTS)]
         self.rich = np.array([part.constants > 1 for part in parts], bool)
         growths = growths_of(language, x)
-        self.factor = [part.factor for part in parts]
         # Parts that differ by the value of a constant alone, and growths likewise, have one number.
-        self.form = _numbered([part[:3] for part in parts])
-        self.part_complexity = np.array(
-            [p.node.complexity + (p.function is not None) + 2 * (p.number is not None) for p in parts], np.int64
-        )
-        self.insides = [growth.node for growth in growths]
-        self.inside_form = _numbered(self.insides)
-        self.growth_complexity = np.array([2 + node.complexity for node in self.insides], np.int64)
-        self.part_bits = np.array([self._bits(part.node.covariates) for part in parts], np.int64)
-        self.growth_bits = np.array([self._bits(node.covariates) for node in self.insides], np.int64)
+        self.form, self.forms = _numbered(part[:3] for part in parts)
+        complexity = [
+            node.complexity + (function is not None) + 2 * (number is not None) for node, function, number in self.forms
+        ]
+        self.part_complexity = np.array(complexity, np.int64)[self.form]
+        self.part_bits = np.array([self._bits(form[0].covariates) for form in self.forms], np.int64)[self.form]
+        self.inside_form, self.insides = _numbered(growth.node for growth in growths)
+        of = [(2 + node.complexity, self._bits(node.covariates)) for node in self.insides]
+        self.growth_complexity, self.growth_bits = np.array(of, np.int64).reshape(-1, 2)[self.inside_form].T
         self.parts = np.log(np.abs(np.array([part.column for part in parts]).reshape(-1, x.shape[1])))
         self.growths = np.array([growth.column for growth in growths]).reshape(-1, x.shape[1])
         first, second = factors_of(language, x, parts)
@@ -274,9 +273,9 @@ class ProductCensus(Census):
         """Products by how well they do with the best exponents that there could be, for each kind of product."""
         weight, chosen, insides = asked.weight, asked.parts, asked.growths
         basis = basis_of(np.vstack([np.ones(len(weight)), self.powers[asked.leaves]]) * weight)
-        target = unit(without((weight * asked.logs)[None], basis))
-        parts = unit(without(self.parts[chosen] * weight, basis))
-        growths = unit(without(self.growths[insides] * weight, basis))
+        target = unit_without(asked.logs[None], weight, basis)
+        parts = unit_without(self.parts[chosen], weight, basis)
+        growths = unit_without(self.growths[insides], weight, basis)
         form = self.form[chosen]
         own, grown = cross(parts, target), cross(growths, target)
         many = int(np.searchsorted(self.rich[chosen], True))
@@ -355,8 +354,9 @@ class ProductCensus(Census):
         return self._features[key]
 
     def _monomial(self, product: Product, exponents: Sequence[Fraction]) -> Feature:
-        bases = [*self.leaves, *(self.factor[i]() for i in (product.part, product.other) if i >= 0)]
+        bases = [*self.leaves, *(made_of(*self.forms[self.form[i]]) for i in (product.part, product.other) if i >= 0)]
         powers = [(base, e) for base, e in zip(bases, exponents, strict=True) if e != 0]
         if product.growth >= 0:
-            powers.append((Feature.call("exp", Feature.free(self.insides[product.growth])), Fraction(1)))
+            inside = self.insides[self.inside_form[product.growth]]
+            powers.append((Feature.call("exp", Feature.free(inside)), Fraction(1)))
         return Feature.monomial(*powers)

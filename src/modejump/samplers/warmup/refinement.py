@@ -9,9 +9,9 @@ a model's posterior probability stays a function of the model.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.chains.genetic_chain import ALIKE, SIMPLEST
 from modejump.samplers.chains.workspace import fitted_constants
-from modejump.samplers.warmup.census import unit
-from modejump.samplers.warmup.joint_exchange import Sum, fit_together
+from modejump.samplers.warmup.joint_exchange import Sum, refine_together
 from modejump.samplers.warmup.library import Collected, Model, best_first, best_models, climb, scored_by
+from modejump.samplers.warmup.search import Finished
 
 # Models whose constants are refined: the best of all, and the best of each complexity among the simplest, as chains
 # collect them; so many at most, and fewer where there are more rows than this.
@@ -30,8 +30,6 @@ LEADING = 8
 MOST, MANY_ROWS = 40, 10_000
 # Of these so many are evaluated as the sampler does.
 EVALUATED = 4
-# Evaluations of a fit for each constant.
-EFFORT = 40
 # Gain in log posterior that is worth it.
 GAIN = 0.01
 # How often, and models with refined constants that are evaluated again.
@@ -66,31 +64,6 @@ def leading_models(collected: Collected, leading: int, simplest: int, alike: int
         of.setdefault(sum(f.complexity for f in model), []).append(model)
     simple = [model for complexity in sorted(of)[:simplest] for model in of[complexity][:alike]]
     return list(dict.fromkeys([*best_models(collected, leading), *simple]))
-
-
-def refine_together(
-    problem: FeatureProblem, model: Sequence[Expression], constants: Mapping[Expression, np.ndarray]
-) -> tuple[dict[Expression, np.ndarray], float, float]:
-    """Constants of a model, fitted together, and the residual shares before and after.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The rows, with a Gaussian response.
-    model : sequence of Feature
-        The features.
-    constants : mapping of a feature to ndarray
-        Constants to begin with, of each feature that has some.
-    """
-
-    def column(feature: Expression, given: Mapping[Expression, np.ndarray]) -> np.ndarray:
-        return problem.language.column(feature, problem.table, given)
-
-    def beside(columns: np.ndarray) -> np.ndarray:
-        z = columns * problem.root_weight
-        return unit(z - (z @ problem.basis.T) @ problem.basis)
-
-    return fit_together(model, constants, column, beside, problem.response[0], EFFORT)
 
 
 def refine_leading(
@@ -128,10 +101,9 @@ def refine_leading(
     best, value = None, max(collected.values(), default=-math.inf) + GAIN
     refined = sorted(refined, key=lambda of: -of[0])[:EVALUATED]
     best_of = {of.model: of for of in sorted(sums, key=lambda of: of.value)}
-    for model, known, about in (of for of in best_of.values() if of.constants):
-        refined.append((about, model, refine_together(problem, sorted(model), known)[0]))
+    refined += [(of.value, of.model, of.constants) for of in best_of.values() if of.constants]
     for _, model, made in refined:
-        given = dataclasses.replace(problem, refined={**problem.refined, **made})
+        given = replace(problem, refined={**problem.refined, **made})
         scored = scored_by(given, [model])[0].get(model, -math.inf)
         if scored > max(value, collected.get(model, -math.inf) + GAIN):
             best, value = (model, given, scored), scored
@@ -174,6 +146,33 @@ def refine_search(
         collected = rescored(problem, collected) | {model: refined[model]}
         climb(problem, collected, [model], edits)
     return problem, collected, refined
+
+
+def reached_again(
+    outcomes: Sequence[Finished], refined: Mapping[Model, float], sums: Sequence[Sum], collected: Collected
+) -> list[Finished]:
+    """What searches reached, where models are worth more with refined constants.
+
+    Parameters
+    ----------
+    outcomes : sequence of Finished
+        The chains of the search.
+    refined : mapping of a model to float
+        Models with refined constants, and their log posterior now.
+    sums : sequence of Sum
+        Where attempts at sums ended: each is a search of its own, whether it has reached the best model or not.
+    collected : dict
+        The log posterior of other models.
+    """
+    made = list(outcomes)
+    for model, value in refined.items():
+        # A search has reached the model where it met it, whatever that was worth then.
+        made = [replace(o, bests=np.append(o.bests[:-1], value)) if model in o.collected else o for o in made]
+    if sums:
+        last = made[-1].bests
+        reached = [refined.get(end.model, collected.get(end.model, -math.inf)) for end in sums]
+        made[-1] = replace(made[-1], bests=np.append(last, np.maximum(reached, last.min())))
+    return made
 
 
 def rescored(problem: FeatureProblem, collected: Collected) -> Collected:

@@ -25,6 +25,7 @@ from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.feature_snapshots import collected_arrays, constant_arrays, read_collected, read_constants
 from modejump.samplers.chains.genetic_chain import GeneticChain, SearchChain
 from modejump.samplers.schedule import brief
+from modejump.samplers.warmup.census import can_count
 from modejump.samplers.warmup.library import Collected
 
 STEPS = 300
@@ -106,6 +107,28 @@ class Finished:
         """A chain at its end by its numbers, and its models where somebody still asks for them."""
         populations, restarts, steps, evaluated = counts.tolist()
         return cls(collected or {}, constants or {}, populations, restarts, steps, evaluated, bests)
+
+
+def kinds_of_chains(problem: FeatureProblem, chains: int, evolutions: int = EVOLUTIONS) -> tuple[int, int]:
+    """How many chains of a search evolve features, and how many are chains of populations.
+
+    Where constants are fitted a population takes long, and where there is a census, searches begin with several terms:
+    then chains of populations have nothing to add. Where a function of the user's own scores models, they need fewer
+    of them.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        What to search.
+    chains : int
+        Chains that there may be.
+    evolutions : int
+        How many of them evolve features at most.
+    """
+    few = min(evolutions, chains)
+    if problem.family.custom:
+        return 0, chains
+    return few, 0 if problem.language.fits_constants and can_count(problem) else chains
 
 
 def in_words(model: Iterable[Expression]) -> str:
@@ -352,7 +375,7 @@ class Search:
         """Where the end of a chain is: its populations, or seconds."""
         first, chains = self.evolutions, len(self.seeds)
         share = FITTING_SHARE if self.problem.language.fits_constants else EVOLUTION_SHARE
-        part = share if first else 0.0
+        part = 1.0 if first == chains else share if first else 0.0
         alike, part = (first, part) if index < first else (chains - first, 1.0 - part)
         if self.seconds is not None:
             return self.populations, min(self.seconds * part * self.workers / alike, self.seconds)

@@ -24,7 +24,7 @@ from modejump.features.laws.fitting.starts import STARTS, find_starts
 
 # Rows on which starts are compared, rows of a sample, and steps: from each start, from the best, on all rows.
 SCREENED = 128
-SAMPLE = 1024
+SAMPLE = 256
 FIRST_STEPS, STEPS, LAST_STEPS = 6, 40, 12
 # A term of which less than this is left beside the others, or the others beside it, is none.
 VANISHING = 1e-6
