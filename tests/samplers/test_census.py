@@ -17,7 +17,7 @@ from modejump.features.laws.language import Laws
 from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, parts_of
 from modejump.features.laws.powers import LAW_TRANSFORMS
 from modejump.features.nonlinear.space import Space
-from modejump.kernels.census import best_partners, cross_products, explained_shares
+from modejump.kernels.census import OWN, best_partners, choose_together, cross_products, explained_shares
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.warmup.census import can_count, census_of, share_census
@@ -99,6 +99,44 @@ def test_explained_shares_are_those_of_least_squares(there: int) -> None:
     explained_shares(inner, r, basis.T @ y, np.sum(others**2, axis=1), left, 1e-6, share)
     wanted = [0.0 if i == 2 else 1.0 - share_left([*known, x], y) / left for i, x in enumerate(others)]
     np.testing.assert_allclose(share, wanted, rtol=1e-9, atol=1e-12)
+
+
+def chosen_together(columns, price, one, y, most_out, room, terms):
+    """The same exchange, each sum by least squares of its own: its terms, and about its log posterior."""
+    half, alone = 0.5 * len(y), share_left([one], y)
+
+    def value(members: list[int]) -> float:
+        design = np.array([one, *columns[members]])
+        lengths = np.linalg.norm(design, axis=1)
+        if np.linalg.svd(design / lengths[:, None], compute_uv=False)[-1] < OWN:
+            return -np.inf
+        return price[members].sum() - half * np.log(share_left(list(design), y) / alone)
+
+    best = value(terms)
+    while True:
+        outs = [set(out) for k in range(most_out + 1) for out in itertools.combinations(terms, k)]
+        rests = [[t for t in terms if t not in out] for out in outs]
+        ways = rests + [[*rest, p] for rest in rests for p in range(len(columns)) if len(rest) < room]
+        leading = max(ways, key=value)
+        if value(leading) <= best + 1e-6:
+            return best, terms
+        best, terms = value(leading), leading
+
+
+@pytest.mark.parametrize(("most_out", "part", "begin"), [(1, 1.0, []), (2, 0.25, [3, 5, 6]), (2, 1.0, [0])])
+def test_terms_that_are_chosen_together(most_out: int, part: float, begin: list[int]) -> None:
+    rng = np.random.default_rng(5)
+    left, right = np.abs(rng.normal(size=(6, 40))), np.abs(rng.normal(size=(4, 40)))
+    root, weight = rng.uniform(0.5, 2.0, size=40), np.array([0.0, -2.0, -4.0, -6.0])
+    first, second = (index.ravel() for index in np.indices((6, 4)))
+    columns, cost = left[first] * right[second] * root, rng.integers(1, 4, size=24)
+    y = root * (columns[7] / root + 0.7 * columns[12] / root + 0.5 * rng.normal(size=40)) + 3.0 * root
+    terms = np.array([*begin, *[0] * (4 - len(begin))])
+    products = left * root, right, first, second, cost, np.sum(columns**2, axis=1), weight
+    value, count = choose_together(*products, root, y, part, most_out, terms, len(begin))
+    wanted, there = chosen_together(columns, part * weight[cost], root, y, most_out, 4, begin)
+    assert terms[:count].tolist() == there
+    np.testing.assert_allclose(value, wanted, rtol=1e-9)
 
 
 def test_least_squares_of_many_designs() -> None:

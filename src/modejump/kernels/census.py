@@ -13,12 +13,15 @@ from modejump.core.compilation import entry, kernel, summing
 BLOCK = 32
 # Columns that are taken out of others at a time.
 CHUNK = 256
+# A row of which less than this share is left beside those taken out has nothing of its own.
+OWN = 1e-6
 
 
 @summing
 def _four(a, i, b, j, out):
     """Inner products of two rows with four: each number that is read takes part in several."""
-    s00, s01, s02, s03, s10, s11, s12, s13 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    zero = a.dtype.type(0.0)
+    s00, s01, s02, s03, s10, s11, s12, s13 = zero, zero, zero, zero, zero, zero, zero, zero
     for r in range(a.shape[1]):
         x, y = a[i, r], a[i + 1, r]
         b0, b1, b2, b3 = b[j, r], b[j + 1, r], b[j + 2, r], b[j + 3, r]
@@ -36,7 +39,7 @@ def _four(a, i, b, j, out):
 
 @summing
 def _one(a, i, b, j):
-    total = 0.0
+    total = a.dtype.type(0.0)
     for r in range(a.shape[1]):
         total += a[i, r] * b[j, r]
     return total
@@ -109,8 +112,8 @@ def best_partners(a, b, own, along, least, share, partner):
 
     Parameters
     ----------
-    a, b : float64[m, n], float64[p, n]
-        The rows, and their partners.
+    a, b : float32[m, n], float32[p, n]
+        The rows, and their partners; single precision is enough to tell which are promising.
     own, along : float64[m], float64[p]
         Their inner products with the target.
     least : float64
@@ -120,7 +123,7 @@ def best_partners(a, b, own, along, least, share, partner):
     partner : int64[m]
         Receives the partner, -1 where none adds anything.
     """
-    common = np.empty((BLOCK, len(b)))
+    common = np.empty((BLOCK, len(b)), a.dtype)
     for i in range(len(a)):
         if i % BLOCK == 0:
             _cross(a[i : i + BLOCK], b, common)
@@ -155,15 +158,21 @@ def explained_shares(inner, r, along, whole, left, least, share):
     share : float64[m]
         Receives the shares.
     """
+    _shares(inner, np.arange(len(r)), len(r), r, along, whole, left, least, share)
+
+
+@kernel
+def _shares(inner, there, k, r, along, whole, left, least, share):
+    """The same for k of the rows that are there; the last row of inner products is that with the target."""
     # Some columns at a time, row by row, so that the compiler takes vector instructions.
-    z, rest, own = np.empty((len(r), CHUNK)), np.empty(CHUNK), np.empty(CHUNK)
+    z, rest, own = np.empty((k, CHUNK)), np.empty(CHUNK), np.empty(CHUNK)
     for first in range(0, len(whole), CHUNK):
         m = min(CHUNK, len(whole) - first)
         for i in range(m):
-            rest[i], own[i] = whole[first + i], inner[len(r), first + i]
-        for b in range(len(r)):
+            rest[i], own[i] = whole[first + i], inner[len(inner) - 1, first + i]
+        for b in range(k):
             for i in range(m):
-                z[b, i] = inner[b, first + i]
+                z[b, i] = inner[there[b], first + i]
             for a in range(b):
                 by = r[a, b]
                 for i in range(m):
@@ -175,6 +184,161 @@ def explained_shares(inner, r, along, whole, left, least, share):
                 own[i] -= part * z[b, i]
         for i in range(m):
             share[first + i] = own[i] ** 2 / (rest[i] * left) if rest[i] > least * whole[first + i] else 0.0
+
+
+@kernel
+def _triangle(columns, there, k, basis, r):
+    """An orthonormal basis of k rows, one after the other; whether each of them has something of its own."""
+    for b in range(k):
+        basis[b] = columns[there[b]]
+        whole = _one(basis, b, basis, b)
+        r[: b + 1, b] = 0.0
+        for _ in range(2):
+            for a in range(b):
+                along = _one(basis, b, basis, a)
+                r[a, b] += along
+                for i in range(basis.shape[1]):
+                    basis[b, i] -= along * basis[a, i]
+        own = _one(basis, b, basis, b)
+        if not own > OWN * OWN * whole:
+            return False
+        r[b, b] = np.sqrt(own)
+        for i in range(basis.shape[1]):
+            basis[b, i] /= r[b, b]
+    return True
+
+
+@kernel
+def _outside(rest, basis, k, along):
+    """Take the span of k rows out of one; the squared length of what is left."""
+    for b in range(k):
+        along[b] = _one(rest, 0, basis, b)
+        for i in range(rest.shape[1]):
+            rest[0, i] -= along[b] * basis[b, i]
+    return _one(rest, 0, rest, 0)
+
+
+@kernel
+def _product(left, right, first, second, at, out):
+    """Column of a simple product."""
+    for i in range(left.shape[1]):
+        out[i] = left[first[at], i] * right[second[at], i]
+
+
+@kernel
+def _inner_products(left, right, first, second, column, out):
+    """Inner products of a column with all simple products; those of one first factor stand together."""
+    part, at = np.empty((1, left.shape[1])), -1
+    for p in range(len(first)):
+        if first[p] != at:
+            at = first[p]
+            for i in range(left.shape[1]):
+                part[0, i] = left[at, i] * column[i]
+        out[p] = _one(part, 0, right, second[p])
+
+
+@kernel
+def _most_gained(share, cost, price, half):
+    """What a sum gains by the best further product at its price, and which one that is."""
+    share_of, at_of = np.zeros(len(price)), np.empty(len(price), np.int64)
+    for p in range(len(share)):
+        if share[p] > share_of[cost[p]]:
+            share_of[cost[p]], at_of[cost[p]] = share[p], p
+    gain, at = -np.inf, -1
+    for c in range(len(price)):
+        if share_of[c] > 0.0:
+            made = price[c] - half * np.log1p(-min(share_of[c], 1.0 - 1e-12))
+            if made > gain:
+                gain, at = made, at_of[c]
+    return gain, at
+
+
+@entry
+def choose_together(left, right, first, second, cost, whole, weight, one, y, part, most_out, terms, count):
+    """Exchange terms of a sum, up to some of them for another product, as long as that makes the sum better.
+
+    Parameters
+    ----------
+    left, right : float64[f, n], float64[g, n]
+        Factors of simple products; the first ones times the roots of the weights of the rows.
+    first, second : int64[m]
+        Factors of the products.
+    cost : int64[m]
+        Complexity of each product.
+    whole : float64[m]
+        Squared lengths of the products.
+    weight : float64[c]
+        Log prior weight by complexity.
+    one, y : float64[n]
+        The roots of the weights of the rows, and the response times these.
+    part : float64
+        What share of their price terms pay.
+    most_out : int64
+        Terms that may make way for one.
+    terms : int64[k]
+        The terms, as many as there may be.
+    count : int64
+        How many there are; others are written behind them.
+
+    Returns
+    -------
+    value, count : float64, int64
+        About the log posterior of the sum, and how many terms it has.
+    """
+    n, half, room = len(y), 0.5 * len(y), len(terms)
+    columns, inner = np.empty((room + 1, n)), np.empty((room + 2, len(first)))
+    basis, r, along = np.empty((room + 1, n)), np.zeros((room + 1, room + 1)), np.empty(room + 1)
+    rest, share, there = np.empty((1, n)), np.empty(len(first)), np.zeros(room + 1, np.int64)
+    columns[0] = one
+    _inner_products(left, right, first, second, one, inner[0])
+    _inner_products(left, right, first, second, y, inner[room + 1])
+    for t in range(count):
+        _product(left, right, first, second, terms[t], columns[t + 1])
+        _inner_products(left, right, first, second, columns[t + 1], inner[t + 1])
+    there[0] = 0
+    _triangle(columns, there, 1, basis, r)
+    rest[0] = y
+    alone = _outside(rest, basis, 1, along)
+    value = -np.inf
+    while True:
+        best, keeps, comes = value + 1e-6, -1, -1
+        for out in range(1 << count):
+            k, price, outs = 1, 0.0, 0
+            for t in range(count):
+                if out >> t & 1:
+                    outs += 1
+                else:
+                    there[k], price = t + 1, price + part * weight[cost[terms[t]]]
+                    k += 1
+            if outs > most_out or not _triangle(columns, there, k, basis, r):
+                continue
+            rest[0] = y
+            own = _outside(rest, basis, k, along)
+            now = price - half * np.log(max(own / alone, 1e-24))
+            if out == 0:
+                # What others have to be better than.
+                value, best = now, now + 1e-6
+            elif now > best:
+                best, keeps, comes = now, out, -1
+            if k > room or not own > 0.0:
+                continue
+            _shares(inner, there, k, r, along, whole, own, OWN, share)
+            gain, at = _most_gained(share, cost, part * weight, half)
+            if now + gain > best:
+                best, keeps, comes = now + gain, out, at
+        if keeps < 0:
+            return value, count
+        value, kept = best, 0
+        for t in range(count):
+            if not keeps >> t & 1:
+                terms[kept], columns[kept + 1], inner[kept + 1] = terms[t], columns[t + 1], inner[t + 1]
+                kept += 1
+        if comes >= 0:
+            terms[kept] = comes
+            _product(left, right, first, second, comes, columns[kept + 1])
+            _inner_products(left, right, first, second, columns[kept + 1], inner[kept + 1])
+            kept += 1
+        count = kept
 
 
 @entry

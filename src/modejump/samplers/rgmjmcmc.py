@@ -65,7 +65,7 @@ MOVES = 2_000
 # Shares of a budget in seconds: the search, more of it where constants have to be fitted, and the rounds in which the
 # chains learn.
 SEARCH_SHARE = 0.5
-FITTING_SHARE = 0.65
+FITTING_SHARE = 0.75
 LEARN_SHARE = 0.1
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05

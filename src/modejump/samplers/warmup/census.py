@@ -12,8 +12,7 @@ import copy
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,14 +20,14 @@ import numpy as np
 
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
-from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
-from modejump.kernels.census import cross_products, explained_shares, own_parts
+from modejump.kernels.census import OWN, choose_together, cross_products, explained_shares, own_parts
 from modejump.problem.feature_problem import FeatureProblem
 
-# Rows that are looked at, and covariates at most.
+# Rows that are looked at, what they are drawn by, and covariates at most.
 ROWS = 256
+SEED = 20_090_923
 MOST_COVARIATES = 24
 # Complexities of the two factors by the paper's rules, and how many of each there are, at most.
 FACTORS, MOST_FIRST, MOST_SECOND = (3, 2), 4000, 160
@@ -42,14 +41,32 @@ MOST_TERMS, MOST_OUT = 8, 2
 # Parts of their price that terms pay: at their full price no term of a sum of many may be worth it while the others are
 # not there. Where there are more products than this, that would take too long.
 PRICES, FEW = ((1.0,), (0.25, 1.0)), 3_000
-# A row of which less than this share is left beside those taken out has nothing of its own.
-OWN = 1e-6
 # Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
 SHARE, PLAIN_SHARE = 0.75, 0.9
-# Beside the products of a first model there are these.
-INTERCEPT, RESPONSE = -1, -2
 # Squares of larger numbers are of no use.
 LARGEST = 1e60
+
+
+def rows_of_census(n: int) -> np.ndarray:
+    """Which of n rows a census looks at: drawn, since rows of a designed experiment repeat themselves."""
+    return np.arange(n) if n <= ROWS else np.sort(np.random.default_rng(SEED).choice(n, ROWS, replace=False))
+
+
+def draw_rows(n: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Some of very many rows, such that a census looks at the same ones in every draw and in all rows.
+
+    Parameters
+    ----------
+    n, most : int
+        How many rows there are, and how many are drawn.
+    rng : Generator
+        What they are drawn by.
+    """
+    drawn, there = np.empty(most, np.int64), np.zeros(most, bool)
+    there[rows_of_census(most)] = True
+    drawn[there] = rows_of_census(n)
+    drawn[~there] = rng.choice(np.delete(np.arange(n), drawn[there]), most - ROWS, replace=False)
+    return drawn
 
 
 class Factor(NamedTuple):
@@ -108,7 +125,7 @@ class Census:
     product: ClassVar[Callable[..., Expression]] = staticmethod(Feature.product)
 
     def __init__(self, problem: FeatureProblem) -> None:
-        self.language, self.rows = problem.language, spread_rows(problem.x.shape[1], ROWS)
+        self.language, self.rows = problem.language, rows_of_census(problem.x.shape[1])
         self.table = {name: column[self.rows] for name, column in problem.table.items()}
         one = Factor(None, np.ones(len(self.rows)))
         with np.errstate(all="ignore"):
@@ -138,12 +155,11 @@ class Census:
 
     def of(self, problem: FeatureProblem) -> Census | None:
         """The census of another problem with the same factors, None where its rows are others."""
-        rows = (
-            problem.x[:, self.rows] if problem.language is self.language and problem.x.shape[1] > self.rows[-1] else ()
-        )
-        if not np.array_equal(rows, list(self.table.values())):
+        rows = rows_of_census(problem.x.shape[1])
+        if problem.language is not self.language or not np.array_equal(problem.x[:, rows], list(self.table.values())):
             return None
         census = copy.copy(self)
+        census.rows = rows
         census._ask(problem)
         return census
 
@@ -195,77 +211,34 @@ class Census:
         rng : Generator
             Which factors are looked at, and how complex the products may be.
         """
-        if not without((self.y * self.root)[None], basis_of(self.root[None])).any():
+        y = self.y * self.root
+        if not without(y[None], basis_of(self.root[None])).any():
             return []
         chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
         cost = self._cost(chosen).ravel()
         # The simplest first, so that those an attempt may use are the first ones; by chance among equals.
         order = rng.permutation(len(cost))
-        order = order[np.argsort(cost[order], kind="stable")][:MOST_PRODUCTS]
-        cost, whole = cost[order], self.whole[chosen].ravel()[order]
-        weight = self.price[np.minimum(cost, len(self.price) - 1)]
-
-        def column(at: int) -> np.ndarray:
-            return self._simple(chosen, int(order[at]))[1]
-
-        @cache
-        def inner(at: int) -> np.ndarray:
-            fixed = {INTERCEPT: np.ones(len(self.rows)), RESPONSE: self.y}
-            return self._inner(chosen, fixed[at] if at in fixed else column(at)).ravel()[order]
-
+        order = np.sort(order[np.argsort(cost[order], kind="stable")][:MOST_PRODUCTS])
+        order = order[np.argsort(cost[order], kind="stable")]
+        cost = np.minimum(cost[order], len(self.price) - 1)
+        first, second = np.divmod(order, len(self.right))
+        whole = self.whole[chosen].ravel()[order]
+        left, price = self.left[chosen] * self.root, np.ascontiguousarray(self.price)
         ends = np.searchsorted(cost, rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
         # Functions imitate sums of powers.
-        without_functions = np.repeat(self.rational[chosen], len(self.right))[order] & (cost <= max(SIMPLE))
-        found = []
-        for among in (*map(np.arange, ends), np.flatnonzero(without_functions)):
-            attempt = partial(self._attempt, among, weight[among], whole[among], inner, column)
-            found += [attempt(prices) for prices in (PRICES if len(among) <= FEW else PRICES[:1])]
-        terms = max(found, key=lambda of: of[0])[1]
-        return [f for f in (self._simple(chosen, int(order[at]))[0] for at in terms) if f is not None]
-
-    def _attempt(
-        self,
-        among: np.ndarray,
-        weight: np.ndarray,
-        whole: np.ndarray,
-        inner: Callable[[int], np.ndarray],
-        column: Callable[[int], np.ndarray],
-        prices: Sequence[float],
-    ) -> tuple[float, tuple[int, ...]]:
-        """Products that come in one after the other, in the place of up to two others, and about their log posterior.
-
-        Several imitate one, and make way for it together. Terms pay these parts of their price, one after the other.
-        """
-        half, y = 0.5 * len(self.rows), self.y[None] * self.root
-        alone = float(np.sum(without(y, basis_of(self.root[None])) ** 2))
-        known = cache(lambda at: inner(at)[among])
-
-        def beside(rest: tuple[int, ...], part: float) -> Iterator[tuple[float, tuple[int, ...]]]:
-            columns = [column(int(among[at])) for at in rest]
-            basis = basis_of(np.vstack([np.ones(len(self.rows)), *columns]) * self.root)
-            left = float(np.sum(without(y, basis) ** 2)) / alone
-            value = part * float(weight[list(rest)].sum()) - half * math.log(max(left, 1e-24))
-            yield value, rest
-            if len(rest) < min(MOST_TERMS, self.size):
-                there = (INTERCEPT, *(int(among[at]) for at in rest), RESPONSE)
-                share = self.explained(whole, columns, [known(at) for at in there])
-                gain = part * weight - half * np.log1p(-np.minimum(share, 1.0 - 1e-12))
-                gain[list(rest)] = -np.inf
-                at = int(np.argmax(gain))
-                yield value + float(gain[at]), (*rest, at)
-
-        terms: tuple[int, ...] = ()
-        value, most_out = 0.0, MOST_OUT if len(among) <= FEW else 1
-        for part in prices if len(among) else ():
-            value = next(beside(terms, part))[0]
-            while True:
-                outs = (out for k in range(most_out + 1) for out in itertools.combinations(terms, k))
-                rests = [tuple(at for at in terms if at not in out) for out in outs]
-                best = max((made for rest in rests for made in beside(rest, part)), key=lambda of: of[0])
-                if best[0] <= value + 1e-6:
-                    break
-                value, terms = best
-        return value, tuple(int(among[at]) for at in terms)
+        without_functions = np.flatnonzero(self.rational[chosen][first] & (cost <= max(SIMPLE)))
+        best: tuple[float, list[int]] = (-math.inf, [])
+        for among in (*map(np.arange, ends), without_functions):
+            products = [some[among] for some in (first, second, cost, whole)]
+            few = len(among) <= FEW
+            for prices in PRICES if few else PRICES[:1]:
+                value, count, terms = 0.0, 0, np.zeros(min(MOST_TERMS, self.size), np.int64)
+                for part in prices if len(among) else ():
+                    given = part, MOST_OUT if few else 1, terms, count
+                    value, count = choose_together(left, self.right, *products, price, self.root, y, *given)
+                if value > best[0]:
+                    best = value, [int(order[among[at]]) for at in terms[:count]]
+        return [f for f in (self._simple(chosen, at)[0] for at in best[1]) if f is not None]
 
     def _some(self, rng: np.random.Generator) -> np.ndarray:
         """First factors that a census looks at, the number 1 among them."""

@@ -44,7 +44,7 @@ from modejump.samplers.budget import Budget
 from modejump.samplers.chains.workspace import all_constants
 from modejump.samplers.plan import Plan
 from modejump.samplers.result import SAME_BEST
-from modejump.samplers.warmup.census import can_count, census_of, share_census
+from modejump.samplers.warmup.census import can_count, census_of, draw_rows, share_census
 from modejump.samplers.warmup.library import Collected, Model, best_models, climb, scored_by
 from modejump.samplers.warmup.refinement import RESCORED, leading_models
 from modejump.samplers.warmup.search import Finished, Search, compile_search, kinds_of_chains
@@ -128,9 +128,10 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
         begun = time.perf_counter()
         sample = _sample_of(problem)
         noise, judge = _found(problem, sample, plan, context)
-        spent = time.perf_counter() - begun
-        settled = _settled(problem, noise, judge, context, spent)
+        settled = _settled(problem, noise, judge, context)
         share_census(sample, settled)
+        spent = time.perf_counter() - begun
+        context.checkpoint.also["noise/seconds"] = np.array(spent)
     if plan.budget is not None and plan.budget.seconds is not None:
         left = max(plan.budget.seconds - spent, 0.5 * plan.budget.seconds)
         plan = dataclasses.replace(plan, budget=dataclasses.replace(plan.budget, seconds=left))
@@ -177,7 +178,7 @@ def settle_again(
     before, after = (1.0 if weight is None else weight for weight in (settled.noise_weight, _scaled(noise, judge)))
     if np.all(np.abs(after / before - 1.0) <= SAME_WEIGHTS):
         return None
-    made = _settled(problem, noise, judge, context, context.checkpoint.also["noise/seconds"])
+    made = _settled(problem, noise, judge, context)
     again = sampled(made)
     share_census(searched, again)
     scores = scored_by(again, leading_models(collected, RESCORED, MANY_SIMPLE, ALIKE))[0]
@@ -198,16 +199,14 @@ def _scaled(noise: Noise, judge: _Judge) -> np.ndarray | None:
     return None if noise.gaussian else noise.weight * (judge.case.sum() / (judge.case @ noise.weight))
 
 
-def _settled(
-    problem: FeatureProblem, noise: Noise, judge: _Judge, context: Context, seconds: float | np.ndarray
-) -> FeatureProblem:
+def _settled(problem: FeatureProblem, noise: Noise, judge: _Judge, context: Context) -> FeatureProblem:
     """The problem given some errors, which are kept for a run that is resumed."""
     assert isinstance(problem.family, Student)
     tail = (noise.dof, 1.0)
     if not noise.gaussian:
         tail = estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
-    state = {"family": np.array([noise.dof, noise.spread, *tail]), "weight": noise.weight, "seconds": np.array(seconds)}
-    context.checkpoint.also = under("noise", state)
+    state = {"family": np.array([noise.dof, noise.spread, *tail]), "weight": noise.weight}
+    context.checkpoint.also = context.checkpoint.also | under("noise", state)
     return _frozen(problem, Student(noise.dof, spread=noise.spread, tail=tail), noise.weight)
 
 
@@ -222,7 +221,7 @@ def _sample_of(problem: FeatureProblem) -> FeatureProblem:
     """The rows that the errors are found by, all alike."""
     rows = None
     if len(problem.y) > ROWS:
-        rows = np.sort(np.random.default_rng(SEED).choice(len(problem.y), ROWS, replace=False))
+        rows = draw_rows(len(problem.y), ROWS, np.random.default_rng(SEED))
     return problem.with_noise(resolve_family("gaussian"), None, rows)
 
 

@@ -287,10 +287,10 @@ class ProductCensus(Census):
         growing = _leading(grown[:, 0] ** 2, self.inside_form[insides], ROUNDED)
         yield [Product(int(chosen[i]), -1, -1) for i in leading]
         yield [Product(-1, int(insides[j]), -1) for j in growing]
-        few = growths[:MOST_GROWTHS]
+        few, parts = growths[:MOST_GROWTHS].astype(np.float32), parts.astype(np.float32)
         for grows, partners, along in ((True, few, grown[: len(few), 0]), (False, parts[leading], own[leading, 0])):
             share, partner = np.empty(len(parts)), np.empty(len(parts), np.int64)
-            best_partners(parts, np.ascontiguousarray(partners), own[:, 0], along, OWN, share, partner)
+            best_partners(parts, partners, own[:, 0], along, OWN, share, partner)
             best = [i for i in _leading(share, form, ROUNDED) if partner[i] >= 0]
             pairs = [(int(chosen[i]), int(partner[i])) for i in best]
             yield [

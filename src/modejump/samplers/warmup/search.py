@@ -25,7 +25,7 @@ from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.feature_snapshots import collected_arrays, constant_arrays, read_collected, read_constants
 from modejump.samplers.chains.genetic_chain import GeneticChain, SearchChain
 from modejump.samplers.schedule import brief
-from modejump.samplers.warmup.census import can_count
+from modejump.samplers.warmup.census import can_count, draw_rows, share_census
 from modejump.samplers.warmup.library import Collected
 
 STEPS = 300
@@ -152,10 +152,12 @@ def search_sample(problem: FeatureProblem, seed: Any) -> FeatureProblem:
         return problem
     rng = np.random.default_rng(fresh_sequence(seed).spawn(4)[3])
     try:
-        return problem.of_rows(np.sort(rng.choice(rows, most, replace=False)))
+        sample = problem.of_rows(draw_rows(rows, most, rng))
     except InputError:
         # Columns or responses that hardly vary may not vary at all in a sample.
         return problem
+    share_census(problem, sample)
+    return sample
 
 
 def compile_search(problem: FeatureProblem) -> None:
