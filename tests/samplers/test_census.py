@@ -139,6 +139,23 @@ def test_terms_that_are_chosen_together(most_out: int, part: float, begin: list[
     np.testing.assert_allclose(value, wanted, rtol=1e-9)
 
 
+def test_terms_that_are_almost_dependent_are_not_exchanged_for_ever() -> None:
+    """What inner products promise is wrong then, so that each of two sums can seem better than the other."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1.0, 1.0 + 10.0 ** rng.uniform(-4.0, -1.0), size=60)
+    left = np.array([x**power for power in rng.uniform(-3.0, 3.0, 8)])
+    right = np.array([np.ones(60), x, x**2, 1.0 / x])
+    first, second = (index.ravel() for index in np.indices((8, 4)))
+    columns, weight = left[first] * right[second], np.array([0.0, -2.0, -4.0, -6.0])
+    y = np.exp(x) + 10.0 ** rng.uniform(-9.0, -3.0) * rng.normal(size=60)
+    cost, terms = rng.integers(1, 4, size=32), np.zeros(4, np.int64)
+    products = left, right, first, second, cost, np.sum(columns**2, axis=1), weight
+    value, count = choose_together(*products, np.ones(60), y, 1.0, 2, terms, 0)
+    chosen = [np.ones(60), *columns[terms[:count]]]
+    wanted = weight[cost[terms[:count]]].sum() - 30.0 * np.log(share_left(chosen, y) / share_left(chosen[:1], y))
+    np.testing.assert_allclose(value, wanted, rtol=1e-6)
+
+
 def test_least_squares_of_many_designs() -> None:
     rng = np.random.default_rng(4)
     designs, rows = rng.normal(size=(5, 3, 20)), rng.normal(size=(5, 2, 20))

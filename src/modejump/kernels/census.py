@@ -299,7 +299,7 @@ def choose_together(left, right, first, second, cost, whole, weight, one, y, par
     _triangle(columns, there, 1, basis, r)
     rest[0] = y
     alone = _outside(rest, basis, 1, along)
-    value = -np.inf
+    value, better, had = -np.inf, terms.copy(), count
     while True:
         best, keeps, comes = value + 1e-6, -1, -1
         for out in range(1 << count):
@@ -311,13 +311,18 @@ def choose_together(left, right, first, second, cost, whole, weight, one, y, par
                     there[k], price = t + 1, price + part * weight[cost[terms[t]]]
                     k += 1
             if outs > most_out or not _triangle(columns, there, k, basis, r):
+                if out == 0:
+                    break
                 continue
             rest[0] = y
             own = _outside(rest, basis, k, along)
             now = price - half * np.log(max(own / alone, 1e-24))
             if out == 0:
-                # What others have to be better than.
-                value, best = now, now + 1e-6
+                # Inner products promise too much where terms are almost dependent: no sum comes twice.
+                if not now > value + 1e-6:
+                    break
+                value, best, had = now, now + 1e-6, count
+                better[:] = terms
             elif now > best:
                 best, keeps, comes = now, out, -1
             if k > room or not own > 0.0:
@@ -327,8 +332,9 @@ def choose_together(left, right, first, second, cost, whole, weight, one, y, par
             if now + gain > best:
                 best, keeps, comes = now + gain, out, at
         if keeps < 0:
-            return value, count
-        value, kept = best, 0
+            terms[:] = better
+            return value, had
+        kept = 0
         for t in range(count):
             if not keeps >> t & 1:
                 terms[kept], columns[kept + 1], inner[kept + 1] = terms[t], columns[t + 1], inner[t + 1]
