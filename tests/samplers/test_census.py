@@ -181,6 +181,7 @@ def test_least_squares_of_many_designs() -> None:
         (lambda a, b, k, d: a * (k / d) ** b, "a*exp(b*log(k/d))"),
         (lambda a, b, k, d: a / ((b / k) ** d + 1.0), "a/(exp(d*log(b/k)) + 1)"),
         (lambda a, b, k, d: a * np.exp(5.0 * (1.0 / b - 1.0 / k)), "a*exp(c0*(b - k)/(b*k))"),
+        (lambda a, b, k, d: a * (np.exp(-b * k) - np.exp(-b * d)), "a*(exp(-b*k) - exp(-b*d))"),
     ],
 )
 def test_products_are_pointed_to(law, text: str) -> None:

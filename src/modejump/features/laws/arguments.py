@@ -17,9 +17,10 @@ from modejump.features.laws.language import Laws
 
 # Exponents of a monomial of one covariate, of two, of three and of four.
 SINGLE = tuple(map(Fraction, ("1", "2", "-1", "1/2", "3")))
+HALF = Fraction("1/2")
 PAIRS = (
     (1, 1), (1, -1), (-1, 1), (2, 1), (1, 2), (2, -1), (-1, 2), (1, -2), (-2, 1), (-1, -1), (2, 2), (2, -2), (-2, 2),
-    (-2, -2),
+    (-2, -2), (HALF, HALF), (HALF, -HALF), (-HALF, HALF),
 )  # fmt: skip
 TRIPLES = ((1, 1, 1), (1, 1, -1), (1, -1, -1), (2, 1, -1), (2, -1, -1), (1, 1, -2))
 FOURS = ((1, 1, -1, -1), (1, 1, 1, -1), (1, 1, 1, 1), (1, -1, -1, -1))

@@ -17,6 +17,7 @@ import numpy as np
 from modejump.core.errors import InputError
 from modejump.features.laws.arguments import (
     FEW_ZEROS,
+    HALF,
     MOST_ARGUMENTS,
     MOST_COVARIATES,
     Argument,
@@ -157,6 +158,18 @@ def _thresholds(language: Laws, x: np.ndarray) -> Iterator[Argument]:
                     )
 
 
+def _decays(language: Laws, x: np.ndarray) -> Iterator[Argument]:
+    """Differences of two exponentials, of products or quotients that have a covariate in common."""
+    leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
+    if "exp" not in {t.name for t in language.functions} or len(leaves) > MOST_COVARIATES:
+        return
+    for (u, a), e in itertools.product(leaves, (1, -1)):
+        some = [(Feature.product(u, Feature.power(v, e)), a * raised(b, Fraction(e))) for v, b in leaves if v != u]
+        for (one, c), (other, d) in itertools.combinations(some if e in {1, *language.exponents} else (), 2):
+            first, second = (Feature.call("exp", Feature.minus(node)) for node in (one, other))
+            yield Argument(Feature.sum_(first, Feature.minus(second)), np.exp(-c) - np.exp(-d))
+
+
 def _functions(language: Laws, argument: Argument, waves: bool) -> Iterator[Part]:
     """Functions of a monomial, and sums of these and a number."""
     node, u, _ = argument
@@ -208,7 +221,8 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
             more = list(_bells(language, argument)) if argument.node.kind == "covariate" else []
             more += _beside_numbers(language, argument) if number < MOST_BESIDE else ()
             found += [Part(node, None, None, column, c) for node, column, c in more]
-        found += [Part(node, None, None, column, c) for node, column, c in _thresholds(language, x)]
+        sums_of_exponentials = itertools.chain(_thresholds(language, x), _decays(language, x))
+        found += [Part(node, None, None, column, c) for node, column, c in sums_of_exponentials]
         for node, u, _ in powers_by_covariates(language, x) if "exp" in {t.name for t in language.functions} else ():
             for sign, inner in ((1.0, node), (-1.0, Feature.minus(node))):
                 found += [Part(inner, "exp", number, np.exp(sign * u) + k) for k, number in NUMBERS]
@@ -236,7 +250,7 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
     first: list[Argument] = []
 
     @cache
-    def power(node: Feature, function: str | None, number: Feature | None, e: int) -> Feature | None:
+    def power(node: Feature, function: str | None, number: Feature | None, e: Fraction | int) -> Feature | None:
         try:
             return Feature.power(made_of(node, function, number), e)
         except InputError:
@@ -248,7 +262,7 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
         total = part.function is None and part.number is None and part.node.kind == "sum" and not simple
         if not (simple or total) or part.node.complexity > MOST_SIMPLE:
             continue
-        for e in (-1,) if total else (1, 2) if part.function is not None else (1, -1, 2, -2):
+        for e in (-1,) if total else (1, 2) if part.function is not None else (1, -1, 2, -2, HALF, -HALF):
             node = power(*part[:3], e) if e in language.exponents else None
             if node is not None:
                 # 1/x + c is (x + 1/c)/x, up to a factor: another constant, of a product that is there as well.

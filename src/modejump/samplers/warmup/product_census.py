@@ -22,6 +22,7 @@ from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, 
 from modejump.kernels.census import best_partners
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.samplers.warmup.census import OWN, SHARE, Census, Factor, basis_of, cross, unit_without
+from modejump.samplers.warmup.inner_sums import powers_of_sums, terms_of
 
 # Parts at most, and growths that each of them is compared with; products of each kind whose exponents are rounded, and
 # that are suggested then.
@@ -136,6 +137,7 @@ class ProductCensus(Census):
     def factors(self, x: np.ndarray) -> tuple[list[Factor], list[Factor]]:
         """First and second factors; the parts of products are made with them."""
         language = self.language
+        self.terms = terms_of(language, x)
         parts = parts_of(language, x)
         # Parts with several constants imitate much: they are compared among themselves, and have no partners.
         rich = [part for part in parts if part.constants > 1]
@@ -170,7 +172,8 @@ class ProductCensus(Census):
         rng : Generator
             Which of the parts are looked at.
         """
-        return self._suggested(target, rng, np.zeros(len(target)), -1)
+        found = self._suggested(target, rng, np.zeros(len(target)), -1)
+        return [*found, *powers_of_sums(self.terms, target, self.root, self.price, self.made, rng)]
 
     def suggest_factors(
         self, target: np.ndarray, own: Expression, constants: np.ndarray, rng: np.random.Generator
