@@ -33,7 +33,7 @@ LAW = frozenset(map(Feature.parse, ("T/(V + c0)", "1/V^2")))
 def test_sums_are_found_with_their_constants() -> None:
     problem = gas()
     collected: dict = {}
-    found = find_sums(problem, collected, np.random.SeedSequence(1).spawn(4), Executor(2), None)
+    found = find_sums(problem, collected, np.random.SeedSequence(1).spawn(8), Executor(2), None)
     assert {of.model for of in found} == set(collected)
     best = max(found, key=lambda of: of.value)
     assert best.model == LAW
@@ -54,7 +54,7 @@ def test_the_law_becomes_the_best_model() -> None:
     problem = gas()
     imitations = [frozenset(map(Feature.parse, texts)) for texts in (("T/V", "1/V^2"), ("T/V", "T/V^2", "1/V^2"))]
     collected = scored_by(problem, imitations)[0]
-    sums = find_sums(problem, collected, np.random.SeedSequence(1).spawn(4), Executor(), None)
+    sums = find_sums(problem, collected, np.random.SeedSequence(1).spawn(8), Executor(), None)
     # By constants of its own the law is worse than what imitates it.
     assert collected[LAW] < collected[imitations[1]]
     given, after, refined = refine_search(problem, collected, 100, sums)

@@ -262,7 +262,9 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
         total = part.function is None and part.number is None and part.node.kind == "sum" and not simple
         if not (simple or total) or part.node.complexity > MOST_SIMPLE:
             continue
-        for e in (-1,) if total else (1, 2) if part.function is not None else (1, -1, 2, -2, HALF, -HALF):
+        # Where no constant is told from an exponent, roots as well.
+        roots = (HALF, -HALF) if part.constant is None else ()
+        for e in (-1,) if total else (1, 2) if part.function is not None else (1, -1, 2, -2, *roots):
             node = power(*part[:3], e) if e in language.exponents else None
             if node is not None:
                 # 1/x + c is (x + 1/c)/x, up to a factor: another constant, of a product that is there as well.
