@@ -181,6 +181,8 @@ def test_least_squares_of_many_designs() -> None:
         (lambda a, b, k, d: a * (k / d) ** b, "a*exp(b*log(k/d))"),
         (lambda a, b, k, d: a / ((b / k) ** d + 1.0), "a/(exp(d*log(b/k)) + 1)"),
         (lambda a, b, k, d: a * np.exp(5.0 * (1.0 / b - 1.0 / k)), "a*exp(c0*(b - k)/(b*k))"),
+        (lambda a, b, k, d: a / (1.0 + (b / 1.7) ** 2.7), "a/(b^c0 + c1)"),
+        (lambda a, b, k, d: a / (1.0 + (b / k) ** 2.7), "a/(exp(c0*log(b/k)) + 1)"),
         (lambda a, b, k, d: a * (np.exp(-b * k) - np.exp(-b * d)), "a*(exp(-b*k) - exp(-b*d))"),
     ],
 )
@@ -191,6 +193,15 @@ def test_products_are_pointed_to(law, text: str) -> None:
     census = census.of(problem)
     wanted = language.parse(text)
     assert any(wanted in census.suggest(problem.y, np.random.default_rng(seed)) for seed in range(4))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_powers_are_pointed_to(seed: int) -> None:
+    """Where exponents are none of the space, they are constants; the others are as they are."""
+    language, census = all_products()
+    problem = problem_of(lambda a, b, k, d: a**0.425 * b**0.725 / k, noise=0.0, language=language)
+    found = census.of(problem).suggest(problem.y, np.random.default_rng(seed))
+    assert found[0] is language.parse("a^c0*b^c1/k")
 
 
 def test_sums_are_not_imitated() -> None:

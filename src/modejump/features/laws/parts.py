@@ -170,6 +170,25 @@ def _decays(language: Laws, x: np.ndarray) -> Iterator[Argument]:
             yield Argument(Feature.sum_(first, Feature.minus(second)), np.exp(-c) - np.exp(-d))
 
 
+def _saturations(language: Laws, x: np.ndarray) -> Iterator[Argument]:
+    """Any power of a covariate and a constant, and any power of the ratio of two and 1."""
+    if not {"exp", "log"} <= {t.name for t in language.functions} or language.joint_constants < 2:
+        return
+    leaves = list(zip(map(Feature.covariate, language.names), x, strict=True))
+    one, exponents = Feature.one(), [sign * power for power in POWERS for sign in (1.0, -1.0)]
+    for u, a in leaves:
+        total = Feature.sum_(Feature.call("exp", Feature.free(Feature.call("log", u))), Feature.free(one))
+        for exponent in exponents:
+            grown = np.abs(a) ** exponent
+            for zero in FEW_ZEROS:
+                yield Argument(total, grown - grown.min() - zero * np.ptp(grown))
+    for (u, a), (v, b) in itertools.combinations(leaves if -1 in language.exponents else (), 2):
+        ratio = Feature.product(u, Feature.power(v, -1))
+        total = Feature.sum_(Feature.call("exp", Feature.free(Feature.call("log", ratio))), one)
+        for exponent in exponents:
+            yield Argument(total, np.abs(a / b) ** exponent + 1.0, exponent)
+
+
 def _functions(language: Laws, argument: Argument, waves: bool) -> Iterator[Part]:
     """Functions of a monomial, and sums of these and a number."""
     node, u, _ = argument
@@ -221,8 +240,8 @@ def parts_of(language: Laws, x: np.ndarray) -> list[Part]:
             more = list(_bells(language, argument)) if argument.node.kind == "covariate" else []
             more += _beside_numbers(language, argument) if number < MOST_BESIDE else ()
             found += [Part(node, None, None, column, c) for node, column, c in more]
-        sums_of_exponentials = itertools.chain(_thresholds(language, x), _decays(language, x))
-        found += [Part(node, None, None, column, c) for node, column, c in sums_of_exponentials]
+        for kind in (_thresholds, _decays, _saturations):
+            found += [Part(node, None, None, column, c) for node, column, c in kind(language, x)]
         for node, u, _ in powers_by_covariates(language, x) if "exp" in {t.name for t in language.functions} else ():
             for sign, inner in ((1.0, node), (-1.0, Feature.minus(node))):
                 found += [Part(inner, "exp", number, np.exp(sign * u) + k) for k, number in NUMBERS]

@@ -29,6 +29,8 @@ from modejump.samplers.warmup.inner_sums import powers_of_sums, terms_of
 MOST_PARTS, MOST_GROWTHS = 20_000, 560
 ROUNDED = 60
 SUGGESTED, SUGGESTED_RICH = 24, 64
+# Exponents that are further than this from those of the space are fitted.
+FITTED = 0.01
 
 
 class Product(NamedTuple):
@@ -173,7 +175,23 @@ class ProductCensus(Census):
             Which of the parts are looked at.
         """
         found = self._suggested(target, rng, np.zeros(len(target)), -1)
-        return [*found, *powers_of_sums(self.terms, target, self.root, self.price, self.made, rng)]
+        found += powers_of_sums(self.terms, target, self.root, self.price, self.made, rng)
+        return [*self._power_law(target), *found]
+
+    def _power_law(self, target: np.ndarray) -> list[Expression]:
+        """The product of powers that fits a target best; exponents far from those of the space are constants."""
+        weight = np.abs(target) * self.root
+        logs = np.log(np.maximum(np.abs(target), np.finfo(float).tiny))
+        design = np.vstack([np.ones(len(weight)), self.powers]) * weight
+        exponents = np.linalg.lstsq(design.T, logs * weight, rcond=None)[0][1:]
+        nearest = self._nearest(exponents)
+        fitted = np.abs(exponents - self.exponents[nearest]) > FITTED
+        powers = [(self.leaves[j], self.fractions[nearest[j]]) for j in np.flatnonzero(~fitted & (nearest > 0))]
+        if fitted.any():
+            inside = [Feature.free(Feature.call("log", self.leaves[j])) for j in np.flatnonzero(fitted)]
+            powers.append((Feature.call("exp", Feature.sum_(*inside)), Fraction(1)))
+        made = self.made(Feature.monomial, *powers) if powers else None
+        return [] if made is None else [made]
 
     def suggest_factors(
         self, target: np.ndarray, own: Expression, constants: np.ndarray, rng: np.random.Generator
