@@ -239,8 +239,8 @@ def test_case_weights_multiply_and_a_law_survives_outliers() -> None:
 
 
 def test_many_rows_are_judged_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise, "ROWS", 100)
-    X, y = heavy(400, dof=2.0)
+    monkeypatch.setattr(noise, "ROWS", 300)
+    X, y = heavy(900, dof=2.0)
     model = student().fit(X, y)
     assert model.best_model() == ("a*b",) and len(model.posterior_.result.noise_weight) == 400
     truth = estimate_noise(np.column_stack([np.ones(400), X["a"] * X["b"]]), y, np.ones(400))

@@ -334,9 +334,15 @@ class _Judge:
         """A model with its errors, chosen from some of those that there are, and its log posterior.
 
         A column, or a constant inside it, costs half the logarithm of the g that its model asks for, which is at least
-        that of unit information: small terms beside a law have to earn their place. Gross errors are not worth a term.
+        that of unit information: small terms beside a law have to earn their place. Gross errors are not worth a term,
+        nor do they decide whether errors grow with the mean.
         """
-        noise, features, n = self.noise(model, choice), sorted(model), self.problem.n
+        spreads = (_Choice(choice.degrees, (spread,)) for spread in choice.spreads)
+        return max((self._valued(model, self.noise(model, some), of) for some in spreads), key=lambda made: made.value)
+
+    def _valued(self, model: Model, noise: Noise, of: _Choice) -> _Candidate:
+        """A model with some errors, and its log posterior."""
+        features, n = sorted(model), self.problem.n
         prior = float(self.problem.log_weights(features).sum()) + float(self.sizes[len(features)])
         cost = price_of_noise(noise, self.case, of.degrees, of.spreads)
         if features:
