@@ -242,8 +242,8 @@ def test_many_rows_are_judged_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(noise, "ROWS", 300)
     X, y = heavy(900, dof=2.0)
     model = student().fit(X, y)
-    assert model.best_model() == ("a*b",) and len(model.posterior_.result.noise_weight) == 400
-    truth = estimate_noise(np.column_stack([np.ones(400), X["a"] * X["b"]]), y, np.ones(400))
+    assert model.best_model() == ("a*b",) and len(model.posterior_.result.noise_weight) == 900
+    truth = estimate_noise(np.column_stack([np.ones(900), X["a"] * X["b"]]), y, np.ones(900))
     assert DEGREES.index(model.problem_.family.dof) == pytest.approx(DEGREES.index(truth.dof), abs=1)
 
 
