@@ -54,4 +54,6 @@ def test_the_law_of_orbits_in_every_split(floor: float | None) -> None:
     assert found["law"].all() and found["extra"].max() <= (2 if floor is None else 0)
     # Far-out planets, of which a split has a few or none, decide about the errors of one split.
     assert found["ratio"].mean() < 1.3
-    assert 0.85 < found["cover"].mean() < 0.95 and found["width"].median() < 4.0
+    assert found["width"].median() < 4.0
+    # A floor above what most rows miss widens their intervals.
+    assert 0.85 < found["cover"].mean() < (0.95 if floor is None else 1.0)

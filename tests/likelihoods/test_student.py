@@ -108,6 +108,26 @@ def test_predictions_know_the_floor() -> None:
     assert np.median(std) == pytest.approx(0.25, rel=0.02)
 
 
+def test_a_floor_is_one_more_part_of_the_variance_of_each_row() -> None:
+    rng = np.random.default_rng(21)
+    X = pd.DataFrame({"a": np.exp(rng.normal(0.0, 2.0, 300)), "b": rng.uniform(1.0, 2.0, 300)})
+    mean, floor = X["a"] * X["b"], 0.05
+    # Errors of a percent, which are below the floor where means are below five.
+    y = mean * (1.0 + 0.01 * rng.normal(size=300))
+    model = student(noise_floor=floor).fit(X, y)
+    assert model.best_model() == ("a*b",) and model.problem_.family.spread == 1.0
+    order = np.lexsort((model.posterior_.searched.x[1], model.posterior_.searched.x[0]))
+    precision = (
+        model.posterior_.result.noise_weight[order]
+        * ((0.01 * mean) ** 2 + floor**2).to_numpy()[np.lexsort((X["b"], X["a"]))]
+    )
+    # The scale is known to 4 %.
+    np.testing.assert_allclose(precision / precision.mean(), 1.0, atol=0.15)
+    frame = model.predict(X, interval=0.9)
+    wanted = 2.0 * stats.norm.isf(0.05) * np.sqrt((0.01 * mean) ** 2 + floor**2)
+    np.testing.assert_allclose(frame["upper"] - frame["lower"], wanted, rtol=0.15)
+
+
 # --- errors of one model ----------------------------------------------------------------------------------------
 
 
@@ -153,7 +173,7 @@ def test_degrees_of_freedom_are_found(dof: float) -> None:
 def test_exact_data_have_no_heavy_tails() -> None:
     rng = np.random.default_rng(7)
     x = np.column_stack([np.ones(50), rng.normal(size=50)])
-    assert math.isinf(estimate_noise(x, x @ [1.0, 1e5], np.ones(50), DEGREES, noise_floor=1e-3).dof)
+    assert math.isinf(estimate_noise(x, x @ [1.0, 1e5], np.ones(50), DEGREES, rounding=1e-3).dof)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])

@@ -9,6 +9,9 @@ Errors may grow with the mean, as those of measurements do that are given to so 
 is then :math:`\\sigma` times the size of its mean to a power, the *spread*, and its weight is divided by the square of
 that size.
 
+What the measurement cannot resolve, the noise floor, is one more part of every error: its square is added to the
+variance of each row. Where the errors of most rows are below it, these rows are alike, whatever their residuals.
+
 Two things ask how heavy the tails are. Weights must not rule rows out: with one degree of freedom or less, whatever
 suits half of the rows to the last digit wins, so that they have two at least. New observations have the tails that the
 residuals show, however heavy: their errors are Student-t with degrees of freedom and a scale of their own.
@@ -156,7 +159,7 @@ def estimate_noise(
     y: np.ndarray,
     case_weight: np.ndarray,
     degrees: Sequence[float] = DEGREES,
-    noise_floor: float = 0.0,
+    rounding: float = 0.0,
     spreads: Sequence[float] = (0.0,),
 ) -> Noise:
     """Degrees of freedom, scale and weights of a model's errors by maximum likelihood.
@@ -164,14 +167,14 @@ def estimate_noise(
     Finite degrees of freedom have to gain half the logarithm of the observations over Gaussian errors, as a parameter
     does in Schwarz's criterion, and errors that grow with the mean the same over others, where there is a choice.
 
-    ``noise_floor`` is the standard deviation that the measurement cannot resolve: its square is added to the square of
-    every residual. Of ``spreads``, the powers of the mean to try, only 0 counts where responses have both signs.
+    ``rounding`` is the standard deviation that rounding errors have: its square is added to the square of every
+    residual. Of ``spreads``, the powers of the mean to try, only 0 counts where responses have both signs.
     """
 
     def net(noise: Noise) -> float:
         return noise.log_likelihood - price_of_noise(noise, case_weight, degrees, spreads)
 
-    alike = max(_profile(design, y, case_weight, degrees, np.full(len(y), noise_floor**2)), key=net)
+    alike = max(_profile(design, y, case_weight, degrees, np.full(len(y), rounding**2)), key=net)
     if y.min() < 0.0 < y.max():
         return alike
     found = [alike] if 0.0 in spreads else []
@@ -179,7 +182,7 @@ def estimate_noise(
         noise = alike
         for some in [(alike.dof,)] * (TURNS - 1) + [degrees] if spread else ():
             size, unit = sizes_of(y - noise.residual, spread, case_weight)
-            profile = _profile(design / size[:, None], y / size, case_weight, some, np.square(noise_floor / size))
+            profile = _profile(design / size[:, None], y / size, case_weight, some, np.square(rounding / size))
             best = max(profile, key=net)
             noise = best._replace(
                 residual=size * best.residual, weight=best.weight / size**2, spread=spread, size=size, unit=unit
@@ -240,36 +243,46 @@ def _maximised(
     return Noise(dof, math.sqrt(scale2), _precision(squares / scale2, dof), residual, value, 0.0, np.ones(len(y)), 1.0)
 
 
-def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0) -> float:
+def bounded_log_likelihood(noise: Noise, case_weight: np.ndarray, rounding: float = 0.0) -> float:
     """Log likelihood of a model's errors in which gross ones count as if they were just that.
 
     Otherwise a term that explains a handful of outliers, however far out, would be worth more than its price.
     """
-    squares = (np.square(noise.residual) + noise_floor**2) / np.square(noise.scale * noise.size)
+    squares = (np.square(noise.residual) + rounding**2) / np.square(noise.scale * noise.size)
     return _log_likelihood(np.minimum(squares, GROSS**2), noise.scale**2, case_weight, noise.dof)
 
 
+def floored_weight(noise: Noise, noise_floor: float) -> np.ndarray:
+    """Precision of each row once the variance of what the measurement cannot resolve is added to that of its error."""
+    return noise.weight / (1.0 + noise.weight * (noise_floor / noise.scale) ** 2)
+
+
 def estimate_tail(
-    noise: Noise, case_weight: np.ndarray, noise_floor: float = 0.0, dof: float | None = None
+    noise: Noise, case_weight: np.ndarray, rounding: float = 0.0, dof: float | None = None, noise_floor: float = 0.0
 ) -> tuple[float, float]:
     """Errors of new observations: degrees of freedom, and the scale relative to that of the weighted residuals.
 
-    The scale is that of a mean of size one.
+    The scale is that of a mean of size one, without the noise floor, which is no part of these errors.
 
     They have the heaviest tails that the residuals do not rule out by half the logarithm of the observations: the most
     likely ones are too light half of the time, and intervals would then be too short.
 
     Where ``dof`` is given, the scale is that of the weights.
     """
-    weight = case_weight * noise.weight
-    if dof is not None:
-        return dof, math.sqrt(weight.sum() / float(weight @ noise.size**2)) / noise.unit
-    left, empty = noise.standardised(), np.empty((len(noise.residual), 0))
-    profile = _profile(empty, left, case_weight, TAILS, np.square(noise_floor / noise.size))
-    least = max(found.log_likelihood for found in profile) - 0.5 * math.log(case_weight.sum())
-    found = [found for found in profile if found.log_likelihood >= least][-1]
-    scale = math.sqrt(float(weight @ (noise.residual**2 + noise_floor**2) / weight.sum()) + 1e-300)
-    return found.dof, found.scale / (scale * noise.unit)
+    left, least = noise.standardised(), np.square(rounding / noise.size)
+    if dof is None:
+        profile = _profile(np.empty((len(left), 0)), left, case_weight, TAILS, least)
+        likely = max(found.log_likelihood for found in profile) - 0.5 * math.log(case_weight.sum())
+        found = [found for found in profile if found.log_likelihood >= likely][-1]
+        dof, scale = found.dof, found.scale
+    else:
+        scale = _root_mean_square(left, least, case_weight * noise.weight * noise.size**2)
+    weight = case_weight * floored_weight(noise, noise_floor)
+    return dof, scale / (_root_mean_square(noise.residual, rounding**2 + noise_floor**2, weight) * noise.unit)
+
+
+def _root_mean_square(residual: np.ndarray, least: Any, weight: np.ndarray) -> float:
+    return math.sqrt(float(weight @ (residual**2 + least) / weight.sum()) + 1e-300)
 
 
 def _precision(squares: np.ndarray, dof: float) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 
 from modejump.likelihoods.gaussian.family import Gaussian
 from modejump.likelihoods.gaussian.marginal import floored
+from modejump.likelihoods.gaussian.student import Student
 from modejump.likelihoods.shrinkage import gauss_rule, posterior_g
 from modejump.posterior.fits import Fit, KeptModels, fit_model
 from modejump.posterior.prediction.distribution import (
@@ -112,6 +113,8 @@ class Predictor(PredictiveDistribution):
         # its variance over that.
         self._error, self._spread = scale * scale, problem.family.spread
         self._heavy = float(_variance(np.array(tails)))
+        # Where rows have weights, what the measurement cannot resolve is no part of these errors.
+        self._floor2 = problem.noise_floor**2 if isinstance(problem.family, Student) else 0.0
 
     def _fits(self) -> Iterator[Fit]:
         for columns in self.columns:
@@ -144,7 +147,7 @@ class Predictor(PredictiveDistribution):
             between = (centre - (centre @ w)[:, None]) ** 2 @ w + fitted**2 @ (w * over_g)
             error = self._heavy * self._errors(offset[rows, None] + centre)
             own = (error + base_leverage[:, None]) @ (w * self._variance) + leverage @ (w * self._shrunk_variance)
-            out[rows] = np.sqrt(between + own)
+            out[rows] = np.sqrt(between + own + self._floor2)
         return out
 
     def quantiles(self, new: NewRows, probability: np.ndarray) -> np.ndarray:
@@ -169,7 +172,8 @@ class Predictor(PredictiveDistribution):
                 loc = shrink * self.nodes.repeat(fitted[some])
                 error = self._errors(offset[rows][some, None] + loc) if errors else 0.0
                 part = error + base_leverage[some, None] + shrink * self.nodes.repeat(leverage[some])
-                at = np.maximum(np.sqrt(self.scale2 * part), LEAST_SCALE)
+                floor2 = self._floor2 if errors else 0.0
+                at = np.maximum(np.sqrt(self.scale2 * part + floor2), LEAST_SCALE)
                 mixture_quantiles(loc, at, self.weight[None], table, grid, unit, probability, out[rows][some])
         return offset[:, None] + out
 

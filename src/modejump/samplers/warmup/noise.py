@@ -7,6 +7,8 @@ Student-t likelihood, gives new weights; and so on, while that finds better mode
 rows, and from one seed for all runs, so that the weights are a function of the data, the space and the priors, unless
 the budget is in seconds.
 
+The noise floor has no part in this: what errors are shows in residuals of any size. It bounds the weights at the end.
+
 What a model misses looks like heavy tails, and a short search may miss the law. So the best model that the search
 proper found judges the errors again, and where its weights are others, they take the place of the first ones before the
 library is frozen.
@@ -33,6 +35,7 @@ from modejump.likelihoods.gaussian.student import (
     bounded_log_likelihood,
     estimate_noise,
     estimate_tail,
+    floored_weight,
     price_of_noise,
     sizes_of,
 )
@@ -196,18 +199,20 @@ def _moved(outcome: Finished, top: Model, before: float, after: float) -> np.nda
 
 def _scaled(noise: Noise, judge: _Judge) -> np.ndarray | None:
     """Weights of the rows, one on average, None where all are one."""
-    return None if noise.gaussian else noise.weight * (judge.case.sum() / (judge.case @ noise.weight))
+    weight = floored_weight(noise, judge.problem.noise_floor)
+    return None if noise.gaussian else weight * (judge.case.sum() / (judge.case @ weight))
 
 
 def _settled(problem: FeatureProblem, noise: Noise, judge: _Judge, context: Context) -> FeatureProblem:
     """The problem given some errors, which are kept for a run that is resumed."""
     assert isinstance(problem.family, Student)
-    tail = (noise.dof, 1.0)
+    tail, floor = (noise.dof, 1.0), problem.noise_floor
     if not noise.gaussian:
-        tail = estimate_tail(noise, judge.case, judge.floor, problem.family.dof)
-    state = {"family": np.array([noise.dof, noise.spread, *tail]), "weight": noise.weight}
+        tail = estimate_tail(noise, judge.case, judge.rounding, problem.family.dof, floor)
+    weight = floored_weight(noise, floor)
+    state = {"family": np.array([noise.dof, noise.spread, *tail]), "weight": weight}
     context.checkpoint.also = context.checkpoint.also | under("noise", state)
-    return _frozen(problem, Student(noise.dof, spread=noise.spread, tail=tail), noise.weight)
+    return _frozen(problem, Student(noise.dof, spread=noise.spread, tail=tail), weight)
 
 
 def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> FeatureProblem:
@@ -218,11 +223,11 @@ def _frozen(problem: FeatureProblem, errors: Student, weight: np.ndarray) -> Fea
 
 
 def _sample_of(problem: FeatureProblem) -> FeatureProblem:
-    """The rows that the errors are found by, all alike."""
+    """The rows that the errors are found by, all alike and without a noise floor."""
     rows = None
     if len(problem.y) > ROWS:
         rows = draw_rows(len(problem.y), ROWS, np.random.default_rng(SEED))
-    return problem.with_noise(resolve_family("gaussian"), None, rows)
+    return dataclasses.replace(problem, noise_floor=0.0).with_noise(resolve_family("gaussian"), None, rows)
 
 
 def _found(problem: FeatureProblem, sample: FeatureProblem, plan: Plan, context: Context) -> tuple[Noise, _Judge]:
@@ -321,14 +326,14 @@ class _Judge:
                 self.column[f] = column
         self.base = [np.ones((len(problem.y), int(problem.intercept))), *problem.always_in.values()]
         # What rounding leaves is no noise.
-        self.floor = math.sqrt(problem.noise_floor**2 + RESID_FLOOR * problem.base_rss / problem.n)
+        self.rounding = math.sqrt(RESID_FLOOR * problem.base_rss / problem.n)
         self.sizes = problem.log_sizes()
 
     def noise(self, model: Model, choice: _Choice) -> Noise:
         """Errors of a model."""
         columns = [self.column[f][:, None] for f in sorted(model) if f in self.column]
         design = np.hstack([*self.base, *columns])
-        return estimate_noise(design, self.problem.y, self.case, choice.degrees, self.floor, choice.spreads)
+        return estimate_noise(design, self.problem.y, self.case, choice.degrees, self.rounding, choice.spreads)
 
     def candidate(self, model: Model, choice: _Choice, of: _Choice) -> _Candidate:
         """A model with its errors, chosen from some of those that there are, and its log posterior.
@@ -347,12 +352,12 @@ class _Judge:
         cost = price_of_noise(noise, self.case, of.degrees, of.spreads)
         if features:
             weight = self.case * noise.weight
-            left, k = float(weight @ noise.residual**2) + weight.sum() * self.floor**2, len(features)
+            left, k = float(weight @ noise.residual**2) + weight.sum() * self.rounding**2, len(features)
             total = float(weight @ (self.problem.y - weight @ self.problem.y / weight.sum()) ** 2)
             k += sum(f.constants for f in features)
             cost += 0.5 * k * math.log(max(n, n * (total / left - 1.0) / k))
         return _Candidate(
-            model, self.constants, noise, bounded_log_likelihood(noise, self.case, self.floor) - cost + prior
+            model, self.constants, noise, bounded_log_likelihood(noise, self.case, self.rounding) - cost + prior
         )
 
 
