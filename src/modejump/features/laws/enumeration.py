@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from modejump.core.errors import InputError
 from modejump.features.laws.expression import Feature
+from modejump.features.laws.measures import COMMON_EXPONENTS, exponent_complexity
 
 if TYPE_CHECKING:
     from modejump.features.laws.language import Laws
 
 # Features and parts of features that are enumerated, at most.
 MOST_FEATURES = 1_000_000
+_COMMON = (Fraction(1), *COMMON_EXPONENTS)
 
 
 def all_laws(language: Laws, most: int) -> list[list[Feature]]:
@@ -32,11 +35,12 @@ def all_laws(language: Laws, most: int) -> list[list[Feature]]:
     """
     functions = [t.name for t in language.functions]
     exponents, width = language.exponents, language.limits.width
-    cost = [Feature.power(Feature.covariate("x"), e).complexity - 1 for e in exponents]
+    # What factors cost where their exponents have another one in common, which costs something itself.
+    shared = [(exponent_complexity(q), [exponent_complexity(e / q) for e in exponents]) for q in _COMMON]
     monomials: list[list[Feature]] = [[] for _ in range(most + 1)]
     # Terms are grouped by their monomial and factors by their base: of each group one at most is taken.
     terms: list[list[tuple[Feature, Feature]]] = [[] for _ in range(most + 1)]
-    factors: list[list[tuple[Feature, Feature]]] = [[] for _ in range(most + 1)]
+    factors: list[list[list[tuple[Feature, Feature]]]] = [[[] for _ in range(most + 1)] for _ in shared]
     sums: list[list[Feature]] = [[] for _ in range(most + 1)]
     made = 0
     for c in range(1, most + 1):
@@ -47,10 +51,18 @@ def all_laws(language: Laws, most: int) -> list[list[Feature]]:
         bases += [f for name in functions for a in arguments if (f := _call(name, a)) is not None]
         bases += [s for s in sums[c] if _is_base(s)]
         for base in bases:
-            for e, more in zip(exponents, cost, strict=True):
-                if c + more <= most and not (base.function == "exp" and e != 1):
-                    factors[c + more].append((base, Feature.power(base, e)))
-        monomials[c] = [Feature.product(*some) for some in _sets(factors, c, width, 1) if _is_product(some)]
+            for levels, (_, cost) in zip(factors, shared, strict=True):
+                for e, more in zip(exponents, cost, strict=True):
+                    if c + more <= most and not (base.function == "exp" and e != 1):
+                        levels[c + more].append((base, Feature.power(base, e)))
+        products = {
+            Feature.product(*some): None
+            for levels, (extra, _) in zip(factors, shared, strict=True)
+            for some in _sets(levels, c - extra, width, 1)
+            if _is_product(some)
+        }
+        # With other exponents in common, some are less complex.
+        monomials[c] = [f for f in products if f.complexity == c]
         _add_terms(terms, monomials[c], c, most, language.limits.max_constants)
         made += len(sums[c]) + len(monomials[c])
         if made > MOST_FEATURES:

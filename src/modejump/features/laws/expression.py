@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modejump.core.errors import InputError
 from modejump.features.expression import Expression
+from modejump.features.laws.measures import complexity_of, depth_of
 from modejump.features.laws.powers import POWERS, SAME
 from modejump.features.laws.printing import base_and_exponent, plain_text
 from modejump.features.nonlinear.expression import MAX_COMPLEXITY, MAX_DEPTH
@@ -21,7 +22,6 @@ Kind = Literal["covariate", "call", "power", "product", "sum", "free", "minus", 
 # In the order of the codes that compiled tables have.
 KINDS: Final[tuple[Kind, ...]] = ("covariate", "call", "power", "product", "sum", "free", "minus", "one")
 MONOMIALS: Final = frozenset(("covariate", "call", "power", "product"))
-_CHEAP_EXPONENTS: Final = frozenset(map(Fraction, ("2", "3", "1/2", "1/3")))
 
 
 @final
@@ -246,7 +246,7 @@ def compose(kind: Kind, label: Any, children: Iterable[Feature]) -> Feature:
     known = _MADE.get(key)
     if known is not None:
         return known
-    complexity, depth = _complexity(kind, label, parts), _depth(kind, parts)
+    complexity, depth = complexity_of(kind, label, parts), depth_of(kind, parts)
     for value, limit, what in ((complexity, MAX_COMPLEXITY, "complexity"), (depth, MAX_DEPTH, "depth")):
         if value > limit:
             raise InputError(f"A feature of {what} {value} is too large: the {what} may be at most {limit}.")
@@ -460,26 +460,6 @@ def _sort_key(kind: Kind, label: Any, children: tuple[Feature, ...], complexity:
         return (children[0].sort_key[0], KINDS.index(kind))
     keys = tuple(child.sort_key for child in children)
     return ((kind == "one", complexity, KINDS.index(kind), label or 0, len(children), keys), 0)
-
-
-def _complexity(kind: Kind, label: Any, children: tuple[Feature, ...]) -> int:
-    inside = sum(child.complexity for child in children)
-    if kind == "power":
-        return inside + (label < 0) + (0 if abs(label) == 1 else 1 if abs(label) in _CHEAP_EXPONENTS else 2)
-    if kind == "call":
-        return 1 + inside
-    if kind == "sum":
-        return inside + len(children) - 1
-    if kind == "free":
-        return 1 if children[0].kind == "one" else 1 + inside
-    return inside if kind in ("product", "minus") else 1
-
-
-def _depth(kind: Kind, children: tuple[Feature, ...]) -> int:
-    if kind == "call":
-        return 1 + children[0].depth
-    factor = kind in ("power", "product")
-    return max((child.depth + (factor and child.kind == "sum") for child in children), default=0)
 
 
 def _restored(text: str) -> Feature:

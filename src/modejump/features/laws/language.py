@@ -112,7 +112,6 @@ class Laws(Language):
         """The compiled half."""
         limits, exponents = self.limits, self.exponents
         denominator = math.lcm(*(e.denominator for e in exponents))
-        x = Feature.covariate("x")
         order = sorted(self.names)
         return LawSpace(
             **self._operator_weights(),
@@ -128,7 +127,6 @@ class Laws(Language):
             parity=np.array([t.parity for t in self.functions], np.int64),
             exponents=np.array([int(e * denominator) for e in exponents]),
             denominator=denominator,
-            exponent_cost=np.array([Feature.power(x, e).complexity - 1 for e in exponents]),
             inserted=np.array([j for j, e in enumerate(exponents) if e in INSERTED]),
             added=np.array([j for j, e in enumerate(exponents) if e in ADDED]),
             units=self._units[0],

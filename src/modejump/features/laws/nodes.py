@@ -13,6 +13,7 @@ import numpy as np
 
 from modejump.core.compilation import implements, kernel
 from modejump.features.language import assemble, is_feature, measure
+from modejump.features.laws.measures import COMMON_EXPONENTS
 from modejump.features.table import COVARIATE, intern
 
 # Kinds of nodes besides covariates. Those up to PRODUCT are monomials, and so features.
@@ -23,6 +24,7 @@ PLUS, NEGATIVE, FITTED = range(3)
 PLAIN, EXP, LOG, SIN, COS = range(5)
 # Unit of a power whose exponents have no place in the packed numbers: that of nothing else.
 NO_UNIT = (1 << 62) + 1
+_COMMON = np.array([(e.numerator, e.denominator) for e in COMMON_EXPONENTS])
 
 
 class LawSpace(NamedTuple):
@@ -42,7 +44,6 @@ class LawSpace(NamedTuple):
     parity: np.ndarray  # int64 (functions,): 1 even, -1 odd, 0 neither
     exponents: np.ndarray  # int64 (exponents,): sorted, as multiples of 1 / denominator; 1 is among them
     denominator: int
-    exponent_cost: np.ndarray  # int64 (exponents,): what each adds to the complexity of its base
     inserted: np.ndarray  # int64: exponents of a covariate that an edit brings in as a factor, by their place
     added: np.ndarray  # int64: the same for terms
     units: np.ndarray  # int64 (columns,): packed so that the unit of a product is the sum; all 0 without units
@@ -145,6 +146,40 @@ def _unit_of(space, table, f):
     return unit
 
 
+@kernel
+def _of_exponent(above, below):
+    """What the exponent above / below adds to the complexity of its base."""
+    negative = np.int64((above < 0) != (below < 0))
+    above, below = abs(above), abs(below)
+    if above == below:
+        return negative
+    cheap = above == 2 * below or above == 3 * below or 2 * above == below or 3 * above == below
+    return negative + (1 if cheap else 2)
+
+
+@kernel
+def _saved(space, table, m):
+    """What it saves to write an exponent that the m factors in the buffer have in common once."""
+    alone = 0
+    for i in range(m):
+        alone += _of_exponent(_exponent_of(space, table, table.buffer[i]), space.denominator)
+    least = alone
+    # An exponent in common costs one at least.
+    for j in range(len(_COMMON) if alone > 1 else 0):
+        above, below = _COMMON[j, 0], _COMMON[j, 1]
+        common = _of_exponent(above, below)
+        for i in range(m):
+            common += _of_exponent(_exponent_of(space, table, table.buffer[i]) * below, space.denominator * above)
+        least = min(least, common)
+    return alone - least
+
+
+@kernel
+def _exponent_of(space, table, f):
+    """Exponent of a factor, in multiples of 1 / denominator."""
+    return space.exponents[table.code[f]] if table.kind[f] == POWER else np.int64(space.denominator)
+
+
 @implements(measure, LawSpace)
 def _measure(space, table, f):
     kind, m, buffer = table.kind[f], table.arity[f], table.buffer
@@ -163,7 +198,9 @@ def _measure(space, table, f):
         depth += 1
         complexity += 1
     elif kind == POWER:
-        complexity += space.exponent_cost[table.code[f]]
+        complexity += _of_exponent(space.exponents[table.code[f]], space.denominator)
+    elif kind == PRODUCT:
+        complexity -= _saved(space, table, m)
     elif kind == SUM:
         complexity += m - 1
     elif kind == FREE:

@@ -18,6 +18,7 @@ from modejump.features.expression import Expression
 from modejump.features.laws.expression import Feature, evaluate
 from modejump.features.laws.fitting.constants import spread_rows
 from modejump.features.laws.language import Laws
+from modejump.features.laws.measures import COMMON_EXPONENTS, exponent_complexity
 from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, parts_of
 from modejump.kernels.census import best_partners
 from modejump.problem.feature_problem import FeatureProblem
@@ -124,9 +125,12 @@ class ProductCensus(Census):
         self.leaf_bits = 1 << used.astype(np.int64)
         self.exponents = np.array([0.0, *map(float, self.language.exponents)])
         self.fractions = [Fraction(0), *self.language.exponents]
-        # Complexity of an exponent, beyond that of its base.
-        x = Feature.covariate("x")
-        self.beyond = np.array([0, *(Feature.power(x, e).complexity - 1 for e in self.language.exponents)])
+        # Complexity of exponents beyond that of their bases, as they are, and where all factors have one in common.
+        beyond = [
+            [exponent_complexity(e / q) for e in self.language.exponents] for q in (Fraction(1), *COMMON_EXPONENTS)
+        ]
+        self.beyond = np.insert(np.array(beyond), 0, 0, axis=1)
+        self.common = np.array([0, *map(exponent_complexity, COMMON_EXPONENTS)])
         # Products that somebody has asked for by their forms and exponents, None where they are no features.
         self._features: dict[tuple[Any, ...], Expression | None] = {}
 
@@ -347,7 +351,9 @@ class ProductCensus(Census):
         at = np.broadcast_to(given, (*near.shape[:2], len(given))).copy()
         at[..., leaves] = near
         fixed = self.part_complexity[own].sum(axis=1) + (self.growth_complexity[grown] if grown else 0)
-        complexity = fixed[:, None] + (at > 0).sum(axis=2) + self.beyond[np.dstack([at, chosen])].sum(axis=2)
+        common = self.common + self.beyond[:, self.fractions.index(Fraction(1))] * len(grown[:1])
+        beyond = np.min(self.beyond[:, np.dstack([at, chosen])].sum(axis=3).T + common, axis=2).T
+        complexity = fixed[:, None] + (at > 0).sum(axis=2) + beyond
         loss = 0.5 * len(weight) * np.log(np.maximum(np.sum(left**2, axis=2), 1e-24))
         loss -= self.price[np.minimum(complexity, len(self.price) - 1)]
         return [
