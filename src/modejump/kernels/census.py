@@ -384,3 +384,56 @@ def best_pairs(gram, along, left, weight, half, least, value, partner):
                 if made > most:
                     most, partner[i] = made, j
         value[i] = weight[i] + half * np.log(most) if most > 0.0 else -np.inf
+
+
+@entry
+def best_products(left, right, last, directions, squares, price, half, least, value, partner):
+    """For each row of a matrix the row of another one whose product with it explains most of a target at its price.
+
+    Parameters
+    ----------
+    left, right : float32[m, n], float32[p, n]
+        The rows; single precision is enough to tell which products are promising.
+    last : int64[p]
+        Of each second row the number of first rows that it is multiplied with.
+    directions : float32[k + 1, n]
+        Orthonormal columns that are there, and the target, at right angles to them and of unit length, by rows; all
+        times the roots of the weights.
+    squares : float32[n]
+        The weights.
+    price : float64[m, p]
+        Log prior weight of each product.
+    half : float64
+        Half the number of observations.
+    least : float64
+        A product of which no more than this share is its own explains nothing.
+    value : float64[m]
+        Receives the gain in log posterior of the best product.
+    partner : int64[m]
+        Receives the second row, -1 where there is none.
+    """
+    k, n = len(directions) - 1, left.shape[1]
+    value[:], partner[:] = -np.inf, -1
+    inner, whole = np.empty((CHUNK, k + 1), left.dtype), np.empty((CHUNK, 1), left.dtype)
+    along, own = np.empty((k + 1, n), left.dtype), np.empty((1, n), left.dtype)
+    power = np.empty((CHUNK, n), left.dtype)
+    for first in range(0, len(left), CHUNK):
+        m = min(CHUNK, len(left) - first)
+        power[:m] = left[first : first + m] ** 2
+        for j in range(len(right)):
+            many = min(m, last[j] - first)
+            if many <= 0:
+                continue
+            along[:] = directions * right[j]
+            own[0] = squares * right[j] ** 2
+            _cross(left[first : first + many], along, inner)
+            _cross(power[:many], own, whole)
+            for i in range(many):
+                rest = whole[i, 0]
+                for b in range(k):
+                    rest -= inner[i, b] ** 2
+                if rest > least * whole[i, 0]:
+                    share = min(np.float64(inner[i, k] ** 2 / rest), 1.0 - OWN)
+                    gain = price[first + i, j] - half * np.log1p(-share)
+                    if gain > value[first + i]:
+                        value[first + i], partner[first + i] = gain, j

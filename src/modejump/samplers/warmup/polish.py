@@ -3,7 +3,7 @@
 In an exchange, up to two members of a model give way to two other features. Replacing one member after another gets
 stuck where a law and a correction beside it together are better than a third feature that imitates both, but each alone
 is worse. So all pairs of simple features, and of features that good models have, are compared in the place of every
-member of the best models, and of every two.
+member of the best models, and of every two. By the paper's rules, products of rich factors follow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.workspace import fitted_constants
 from modejump.samplers.warmup.census import OWN, Census, basis_of, can_count, census_of, cross, unit_without
 from modejump.samplers.warmup.library import Collected, Model, best_models, log_importance, scored_by
+from modejump.samplers.warmup.rich_products import can_be_rich, try_products
 from modejump.samplers.warmup.search import Finished, rounds
 
 # Features of good models that are looked at, and of all, simple ones among them; members that make way at most.
@@ -34,6 +35,8 @@ ROUNDS = 4
 EXCHANGED = 3
 POLISHES, GENERATIONS = 2, 400
 SHARE, FITTING_SHARE = 0.4, 0.15
+# Share of the time left for these chains, where products of rich factors are tried after them.
+EVOLVED = 0.5
 
 
 def polish_share_of(problem: FeatureProblem) -> float:
@@ -80,7 +83,8 @@ def polish(
     if not best:
         return
     parts = min(executor.workers, len(seeds)) / len(seeds)
-    share = None if until is None else max(until - time.perf_counter(), 0.0) * parts
+    rich = can_be_rich(problem)
+    share = None if until is None else max(until - time.perf_counter(), 0.0) * parts * (EVOLVED if rich else 1.0)
 
     def evolved(seed: np.random.SeedSequence) -> Finished:
         chain = EvolutionChain(problem, seed, memory=memory // len(seeds), start=best)
@@ -90,6 +94,8 @@ def polish(
 
     for outcome in executor.pool.map(evolved, seeds):
         collected |= outcome.collected
+    if rich:
+        try_products(problem, collected, executor, has_time)
     exchange(problem, collected, best_models(collected, 1), bests, has_time)
 
 

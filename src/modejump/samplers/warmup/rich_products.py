@@ -1,0 +1,150 @@
+"""All products of rich factors in the place of one member of the best model, and all powers of such products.
+
+By the paper's rules features are modified, and their products modified again. What a model of a law and a correction
+lacks is often such a product, one among millions, which no chain of edits leads to: each search would find another one.
+A power of a product is the product of the powers, so that all of them can be compared at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from modejump.features.expression import Expression
+from modejump.features.laws.powers import POWERS
+from modejump.features.nonlinear.expression import Feature, compose
+from modejump.features.nonlinear.language import Nonlinear
+from modejump.features.nonlinear.transforms import Transform
+from modejump.kernels.census import best_products
+from modejump.problem.feature_problem import FeatureProblem
+from modejump.runtime.executors import Executor
+from modejump.samplers.warmup.census import LARGEST, Census, basis_of, census_of, without
+from modejump.samplers.warmup.library import Collected, Model, best_models, scored_by
+
+# Complexities of a product's factors, and of both together; factors at most.
+RICH, PLAIN, BOTH, MOST = 4, 3, 6, 40_000
+# Products of each kind that are tried, and members in whose place.
+TRIED, PLACES = 60, 3
+# A product of which less than this share is its own is known too badly in single precision; numbers so small, where the
+# largest is 1, are 0, since arithmetic with the smallest ones of all takes very long.
+OWN, SMALL = 1e-4, 1e-9
+
+
+def can_be_rich(problem: FeatureProblem) -> bool:
+    """Whether there are such products: by the paper's rules, without constants to be fitted."""
+    return isinstance(problem.language, Nonlinear) and not problem.language.fits_constants
+
+
+def try_products(
+    problem: FeatureProblem, collected: Collected, executor: Executor, has_time: Callable[[], bool]
+) -> None:
+    """Try products in the places of members of the best model, the most complex first; adds what is met.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target, for which there can be a census.
+    collected : dict
+        Models with their log posterior.
+    executor : Executor
+        Who works on it.
+    has_time : callable
+        Whether there is time for another place.
+    """
+    model = best_models(collected, 1)[0]
+    places = sorted(model, reverse=True)[:PLACES]
+    if not places or not has_time():
+        return
+    products = RichProducts(problem)
+    for f in places:
+        if has_time():
+            rest = model - {f}
+            found = itertools.chain.from_iterable(executor.pool.map(products.beside(rest), products.kinds))
+            models = dict.fromkeys(rest | {made} for made in found if made not in rest)
+            collected |= scored_by(problem, list(models))[0] if models else {}
+
+
+class RichProducts:
+    """Factors of products by the rows of a census, and the powers of products.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The target.
+    """
+
+    def __init__(self, problem: FeatureProblem) -> None:
+        assert isinstance(problem.language, Nonlinear)
+        self.census: Census = census_of(problem)
+        self.half = 0.5 * problem.n
+        language = problem.language
+        self.kinds: list[Transform | None] = [None, *(t for t in language.transforms if t.name in POWERS)]
+        self.features, self.columns = _distinct(*_factors(language, self.census))
+        self.complexity = np.array([f.complexity for f in self.features])
+        self.plain = int(np.searchsorted(self.complexity, PLAIN, side="right"))
+
+    def beside(self, rest: Model) -> Callable[[Transform | None], list[Expression]]:
+        """What explains most of what other members leave, for each kind of power."""
+        census = self.census
+        columns = [np.ones(len(census.rows)), *(census.column(f, {}) for f in sorted(rest))]
+        basis = basis_of(np.array(columns) * census.root)
+        target = without((census.y * census.root)[None], basis)
+        directions = np.vstack([basis, target / max(float(np.linalg.norm(target)), 1e-300)]) * census.root
+
+        def best(power: Transform | None) -> list[Expression]:
+            return self._best(directions, power)
+
+        return best
+
+    def _best(self, directions: np.ndarray, power: Transform | None) -> list[Expression]:
+        """The best products, each of another first factor, to some power."""
+        columns = self.columns if power is None else power(self.columns)
+        good = np.isfinite(columns).all(axis=1, keepdims=True)
+        columns = np.where(good & (np.abs(columns) > SMALL), columns, 0.0).astype(np.float32)
+        second = columns[: self.plain]
+        # Each pair once, and none that is too complex.
+        last = np.searchsorted(self.complexity, BOTH - self.complexity[: self.plain], side="right")
+        last[self.complexity[: self.plain] == PLAIN] = self.plain
+        price = np.append(self.census.price, np.full(BOTH + 2, -np.inf))
+        by_complexity = np.add.outer(self.complexity, self.complexity[: self.plain]) + (power is not None)
+        value, partner = np.empty(len(columns)), np.empty(len(columns), np.int64)
+        best_products(
+            columns, second, last, directions.astype(np.float32), (self.census.root**2).astype(np.float32),
+            price[by_complexity], self.half, OWN, value, partner,
+        )  # fmt: skip
+        leading = [int(i) for i in np.argsort(-value, kind="stable")[:TRIED] if partner[i] >= 0]
+        made = (self._product(self.features[i], self.features[int(partner[i])], power) for i in leading)
+        return [f for f in made if f is not None]
+
+    def _product(self, one: Feature, other: Feature, power: Transform | None) -> Expression | None:
+        def make() -> Feature:
+            product = Feature.product(one, other)
+            return product if power is None else compose("modification", power.name, [product])
+
+        return self.census.made(make)
+
+
+def _factors(language: Nonlinear, census: Census) -> tuple[list[Feature], np.ndarray]:
+    """Features up to some complexity, the simplest first, and their columns."""
+    simple = language.enumerate(PLAIN)
+    simpler = sum(f.complexity < PLAIN for f in simple)
+    rich = simple if len(simple) ** 2 > MOST * max(simpler, 1) else language.enumerate(RICH)
+    columns: dict[Feature, np.ndarray] = {}
+    for f in rich:
+        if f.kind == "product":
+            columns[f] = np.prod([columns[child] for child in f.children], axis=0)
+        else:
+            columns[f] = language.column(f, census.table, {})
+    return rich, np.array(list(columns.values()))
+
+
+def _distinct(features: Sequence[Feature], columns: np.ndarray) -> tuple[list[Feature], np.ndarray]:
+    """Features whose columns are of use, scaled to the size one; of those that are multiples of each other one."""
+    size = np.abs(columns).max(axis=1)
+    good = np.flatnonzero((size > 0.0) & (size < LARGEST))
+    scaled = columns[good] / size[good, None]
+    key = np.abs(scaled @ np.random.default_rng(0).normal(size=columns.shape[1]))
+    once = np.sort(np.unique(np.round(key, 9), return_index=True)[1])
+    return [features[i] for i in good[once]], scaled[once]
