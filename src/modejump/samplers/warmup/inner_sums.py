@@ -6,7 +6,6 @@ other. They are simple products, with a function or without: among richer ones t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -29,14 +28,14 @@ SMALLEST, OTHER_SIGN = 0.02, 0.05
 # at, and that sums are made of. The first are in sums of three; sums that are kept for each of them, and of all.
 ARGUMENT, MOST_COMPLEX, LOOKED_AT, MOST_PRODUCTS = 3, (5, 7), 3000, 160
 SIMPLEST, EACH, BEST = 80, 2, 12
-# Coefficients as near to each other as this may be equal; exponents as near to 1 as this may be 1.
-NEAR, IN_PROPORTION = 0.1, 0.05
+# Coefficients as near to each other as this may be equal.
+NEAR = 0.1
 
 
 class Terms(NamedTuple):
     """Factors of the terms of sums, their columns and complexities; of those that are no terms it is 0.
 
-    Beside these which of the first factors are functions, and the covariates without zeros with their logarithms.
+    Beside these which of the first factors are functions.
     """
 
     first: list[Factor]
@@ -45,8 +44,6 @@ class Terms(NamedTuple):
     right: np.ndarray
     cost: np.ndarray
     calls: np.ndarray
-    leaves: list[Feature]
-    logs: np.ndarray
 
 
 def terms_of(language: Laws, x: np.ndarray) -> Terms:
@@ -73,8 +70,6 @@ def terms_of(language: Laws, x: np.ndarray) -> Terms:
     second, right = usable([one, *(Factor(*m) for m in simple)])
     cost = [np.array([f.node.complexity if f.node is not None else 0 for f in some]) for some in (first, second)]
     calls = np.array([isinstance(f.node, Feature) and f.node.kind == "call" for f in first])
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.abs(x))
     complexity = np.add.outer(*cost)
     # Each product once, by its simplest factors: equal ones have equal columns, and constant ones that of the number 1.
     by = np.random.default_rng(0).normal(size=x.shape[1])
@@ -84,9 +79,7 @@ def terms_of(language: Laws, x: np.ndarray) -> Terms:
     once = order[np.unique(np.round(key[order], 6), return_index=True)[1]]
     alone = np.zeros(complexity.shape, np.int64)
     alone.ravel()[once] = complexity.ravel()[once]
-    positive = np.isfinite(logs).all(axis=1)
-    leaves = [Feature.covariate(name) for name in itertools.compress(language.names, positive)]
-    return Terms(first, left, second, right, alone, calls, leaves, logs[positive])
+    return Terms(first, left, second, right, alone, calls)
 
 
 def powers_of_sums(
@@ -96,8 +89,10 @@ def powers_of_sums(
     price: np.ndarray,
     made: Callable[..., Expression | None],
     rng: np.random.Generator,
+    outside: Sequence[tuple[Feature, int]],
+    apart: np.ndarray,
 ) -> list[Expression]:
-    """Powers of sums that explain a target of one sign.
+    """Powers of sums that explain a target of one sign, beside powers of covariates.
 
     Parameters
     ----------
@@ -111,13 +106,15 @@ def powers_of_sums(
         What a function makes of some nodes, None where it is no feature of the space.
     rng : Generator
         Which factors are looked at.
+    outside : sequence of (covariate, exponent)
+        Powers of covariates that each of them is multiplied with.
+    apart : ndarray
+        The product of these powers.
     """
     negative = float(np.mean(target < 0.0))
     if min(negative, 1.0 - negative) > OTHER_SIGN or not np.abs(target).max() > 0.0:
         return []
     size = np.maximum(np.abs(target) / np.abs(target).max(), SMALLEST)
-    outside = _in_proportion(terms, size, root * size) if rng.random() < 0.5 else []
-    apart = np.exp(sum((e * terms.logs[j] for j, e in outside), np.zeros(len(size))))
     found: dict[Expression, None] = {}
     for power in POWERS:
         # How much an error of the response is of that of the sum.
@@ -125,17 +122,10 @@ def powers_of_sums(
         weight = root * size / inside
         for summands in _chosen(terms, inside, weight / np.linalg.norm(weight), price, rng):
             for total in _sums(summands, inside, weight):
-                feature = made(Feature.monomial, (total, power), *((terms.leaves[j], e) for j, e in outside))
+                feature = made(Feature.monomial, (total, power), *outside)
                 if feature is not None:
                     found[feature] = None
     return list(found)
-
-
-def _in_proportion(terms: Terms, size: np.ndarray, weight: np.ndarray) -> list[tuple[int, int]]:
-    """Covariates that a response seems to be in proportion to, or to their reciprocals."""
-    design = np.column_stack([np.ones(len(size)), *terms.logs]) * weight[:, None]
-    slopes = np.linalg.lstsq(design, np.log(size) * weight, rcond=None)[0][1:]
-    return [(j, int(np.sign(slope))) for j, slope in enumerate(slopes) if abs(abs(slope) - 1.0) < IN_PROPORTION]
 
 
 def _chosen(

@@ -30,8 +30,8 @@ from modejump.samplers.warmup.inner_sums import powers_of_sums, terms_of
 MOST_PARTS, MOST_GROWTHS = 20_000, 560
 ROUNDED = 60
 SUGGESTED, SUGGESTED_RICH = 24, 64
-# Exponents that are further than this from those of the space are fitted.
-FITTED = 0.01
+# Exponents that are further than this from those of the space are fitted; those as near to 1 as this may be 1.
+FITTED, IN_PROPORTION = 0.01, 0.05
 
 
 class Product(NamedTuple):
@@ -178,16 +178,45 @@ class ProductCensus(Census):
         rng : Generator
             Which of the parts are looked at.
         """
-        found = self._suggested(target, rng, np.zeros(len(target)), -1)
-        found += powers_of_sums(self.terms, target, self.root, self.price, self.made, rng)
-        return [*self._power_law(target), *found]
+        exponents = self.exponents_in(target)
+        found = [*self._power_law(exponents), *self._suggested(target, rng, np.zeros(len(target)), -1)]
+        return found + self.sums(target, exponents, rng)
 
-    def _power_law(self, target: np.ndarray) -> list[Expression]:
-        """The product of powers that fits a target best; exponents far from those of the space are constants."""
+    def sums(self, target: np.ndarray, exponents: np.ndarray, rng: np.random.Generator) -> list[Expression]:
+        """Powers of sums that explain a target; now and then beside covariates that it seems to be in proportion to.
+
+        Parameters
+        ----------
+        target : ndarray
+            What is to be explained.
+        exponents : ndarray
+            Those of the covariates in the product of powers that fits it best.
+        rng : Generator
+            Which terms are looked at.
+        """
+        one = (np.abs(np.abs(exponents) - 1.0) < IN_PROPORTION) & (rng.random() < 0.5)
+        powers = np.where(one, np.sign(exponents), 0.0)
+        outside = [(self.leaves[j], int(powers[j])) for j in np.flatnonzero(powers)]
+        apart = np.exp(powers @ self.powers)
+        return powers_of_sums(self.terms, target, self.root, self.price, self.made, rng, outside, apart)
+
+    def exponents_in(self, target: np.ndarray) -> np.ndarray:
+        """Exponents of the covariates in the product of powers that fits a target best.
+
+        Parameters
+        ----------
+        target : ndarray
+            What is to be explained.
+        """
         weight = np.abs(target) * self.root
+        if not 0.0 < np.linalg.norm(weight) < np.inf:
+            return np.zeros(len(self.powers))
         logs = np.log(np.maximum(np.abs(target), np.finfo(float).tiny))
         design = np.vstack([np.ones(len(weight)), self.powers]) * weight
-        exponents = np.linalg.lstsq(design.T, logs * weight, rcond=None)[0][1:]
+        return np.linalg.lstsq(design.T, logs * weight, rcond=None)[0][1:]
+
+    def _power_law(self, exponents: np.ndarray) -> list[Expression]:
+        """The product of these powers; exponents far from those of the space are constants."""
         nearest = self._nearest(exponents)
         fitted = np.abs(exponents - self.exponents[nearest]) > FITTED
         powers = [(self.leaves[j], self.fractions[nearest[j]]) for j in np.flatnonzero(~fitted & (nearest > 0))]
