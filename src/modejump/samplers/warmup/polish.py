@@ -3,7 +3,8 @@
 In an exchange, up to two members of a model give way to two other features. Replacing one member after another gets
 stuck where a law and a correction beside it together are better than a third feature that imitates both, but each alone
 is worse. So all pairs of simple features, and of features that good models have, are compared in the place of every
-member of the best models, and of every two. By the paper's rules, products of rich factors follow.
+member of the best models, and of every two. By the paper's rules, products of rich factors follow, where a budget in
+seconds has time for them.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def polish(
     if not best:
         return
     parts = min(executor.workers, len(seeds)) / len(seeds)
-    rich = can_be_rich(problem)
+    # They take seconds, which a budget in steps does not grant.
+    rich = until is not None and can_be_rich(problem)
     share = None if until is None else max(until - time.perf_counter(), 0.0) * parts * (EVOLVED if rich else 1.0)
 
     def evolved(seed: np.random.SeedSequence) -> Finished:
