@@ -33,20 +33,21 @@ def test_products_are_those_of_least_squares() -> None:
     left, right, weight = rng.normal(size=(300, 40)), rng.normal(size=(9, 40)), rng.uniform(0.5, 2.0, 40)
     left[7] = left[0]
     base, y = np.vstack([np.ones(40), rng.normal(size=(2, 40))]), rng.normal(size=40)
-    price, last = np.log(rng.uniform(size=(300, 9))), rng.integers(0, 301, 9)
+    cost, more, last = rng.integers(1, 6, 300), rng.integers(1, 4, 9), rng.integers(0, 301, 9)
+    price = np.log(rng.uniform(size=9))
     root = np.sqrt(weight)
     basis = np.linalg.qr((base * root).T)[0].T
     target = root * y - (root * y) @ basis.T @ basis
     directions = np.vstack([basis, target / np.linalg.norm(target)]) * root
     value, partner = np.zeros(300), np.zeros(300, np.int64)
     single = [some.astype(np.float32) for some in (left, right, directions, weight)]
-    best_products(single[0], single[1], last, single[2], single[3], price, 20.0, 1e-4, value, partner)
+    best_products(*single[:2], cost, more, last, *single[2:], price, 20.0, 1e-4, value, partner)
     for i in range(300):
         gains = np.full(9, -np.inf)
         for j in np.flatnonzero(i < last):
             design = np.vstack([base, left[i] * right[j]]) * root
             kept = np.linalg.lstsq(design.T, root * y, rcond=None)[1][0]
-            gains[j] = price[i, j] - 20.0 * np.log(kept / (target @ target))
+            gains[j] = price[cost[i] + more[j]] - 20.0 * np.log(kept / (target @ target))
         if (i < last).any():
             assert partner[i] == np.argmax(gains)
             assert value[i] == pytest.approx(gains.max(), abs=1e-3)

@@ -387,13 +387,15 @@ def best_pairs(gram, along, left, weight, half, least, value, partner):
 
 
 @entry
-def best_products(left, right, last, directions, squares, price, half, least, value, partner):
+def best_products(left, right, cost, more, last, directions, squares, price, half, least, value, partner):
     """For each row of a matrix the row of another one whose product with it explains most of a target at its price.
 
     Parameters
     ----------
     left, right : float32[m, n], float32[p, n]
         The rows; single precision is enough to tell which products are promising.
+    cost, more : int64[m], int64[p]
+        Complexities of the rows.
     last : int64[p]
         Of each second row the number of first rows that it is multiplied with.
     directions : float32[k + 1, n]
@@ -401,8 +403,8 @@ def best_products(left, right, last, directions, squares, price, half, least, va
         times the roots of the weights.
     squares : float32[n]
         The weights.
-    price : float64[m, p]
-        Log prior weight of each product.
+    price : float64[c]
+        Log prior weight of a product by its complexity, the sum of two.
     half : float64
         Half the number of observations.
     least : float64
@@ -434,6 +436,6 @@ def best_products(left, right, last, directions, squares, price, half, least, va
                     rest -= inner[i, b] ** 2
                 if rest > least * whole[i, 0]:
                     share = min(np.float64(inner[i, k] ** 2 / rest), 1.0 - OWN)
-                    gain = price[first + i, j] - half * np.log1p(-share)
+                    gain = price[cost[first + i] + more[j]] - half * np.log1p(-share)
                     if gain > value[first + i]:
                         value[first + i], partner[first + i] = gain, j

@@ -23,8 +23,9 @@ from modejump.runtime.executors import Executor
 from modejump.samplers.warmup.census import LARGEST, Census, basis_of, census_of, without
 from modejump.samplers.warmup.library import Collected, Model, best_models, scored_by
 
-# Complexities of a product's factors, and of both together; factors at most.
-RICH, PLAIN, BOTH, MOST = 4, 3, 6, 40_000
+# Complexities of a product's two factors and of both together, at most, and how many of each factor there may be.
+RICH, PLAIN, BOTH = 4, 3, 6
+MOST_RICH, MOST_PLAIN = 40_000, 2_000
 # Products of each kind that are tried, and members in whose place.
 TRIED, PLACES = 60, 3
 # A product of which less than this share is its own is known too badly in single precision; numbers so small, where the
@@ -83,7 +84,8 @@ class RichProducts:
         self.kinds: list[Transform | None] = [None, *(t for t in language.transforms if t.name in POWERS)]
         self.features, self.columns = _distinct(*_factors(language, self.census))
         self.complexity = np.array([f.complexity for f in self.features])
-        self.plain = int(np.searchsorted(self.complexity, PLAIN, side="right"))
+        ends = np.searchsorted(self.complexity, np.arange(1, PLAIN + 1), side="right")
+        self.plain = int(ends[ends <= MOST_PLAIN].max())
 
     def beside(self, rest: Model) -> Callable[[Transform | None], list[Expression]]:
         """What explains most of what other members leave, for each kind of power."""
@@ -103,16 +105,13 @@ class RichProducts:
         columns = self.columns if power is None else power(self.columns)
         good = np.isfinite(columns).all(axis=1, keepdims=True)
         columns = np.where(good & (np.abs(columns) > SMALL), columns, 0.0).astype(np.float32)
-        second = columns[: self.plain]
-        # Each pair once, and none that is too complex.
-        last = np.searchsorted(self.complexity, BOTH - self.complexity[: self.plain], side="right")
-        last[self.complexity[: self.plain] == PLAIN] = self.plain
-        price = np.append(self.census.price, np.full(BOTH + 2, -np.inf))
-        by_complexity = np.add.outer(self.complexity, self.complexity[: self.plain]) + (power is not None)
+        root, more = self.census.root, self.complexity[: self.plain]
+        last = np.searchsorted(self.complexity, BOTH - more, side="right")
+        price = np.append(self.census.price[int(power is not None) :], np.full(BOTH + 2, -np.inf))
         value, partner = np.empty(len(columns)), np.empty(len(columns), np.int64)
         best_products(
-            columns, second, last, directions.astype(np.float32), (self.census.root**2).astype(np.float32),
-            price[by_complexity], self.half, OWN, value, partner,
+            columns, columns[: self.plain], self.complexity, more, last, directions.astype(np.float32),
+            (root**2).astype(np.float32), price, self.half, OWN, value, partner,
         )  # fmt: skip
         leading = [int(i) for i in np.argsort(-value, kind="stable")[:TRIED] if partner[i] >= 0]
         made = (self._product(self.features[i], self.features[int(partner[i])], power) for i in leading)
@@ -128,9 +127,12 @@ class RichProducts:
 
 def _factors(language: Nonlinear, census: Census) -> tuple[list[Feature], np.ndarray]:
     """Features up to some complexity, the simplest first, and their columns."""
-    simple = language.enumerate(PLAIN)
-    simpler = sum(f.complexity < PLAIN for f in simple)
-    rich = simple if len(simple) ** 2 > MOST * max(simpler, 1) else language.enumerate(RICH)
+    rich, before = language.enumerate(1), 1
+    for complexity in range(2, RICH + 1):
+        # There are about as many times more of the next complexity.
+        if len(rich) ** 2 > MOST_RICH * before:
+            break
+        rich, before = language.enumerate(complexity), len(rich)
     columns: dict[Feature, np.ndarray] = {}
     for f in rich:
         if f.kind == "product":
