@@ -211,6 +211,18 @@ def test_sums_are_not_imitated() -> None:
     assert {"sin(a*b)", "k*log(d + 1)", "a^2"} in found
 
 
+def test_a_term_pays_for_its_coefficient() -> None:
+    """Otherwise c*d and c*d^2, which are no more complex, are always a little better than what they imitate."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0.5, 3.0, (1000, 8))
+    a, b, c, d, e = x.T[:5]
+    y = np.sin(a * b) + c * np.log(1.0 + d) + 0.3 * e**2 + 0.1 * rng.standard_normal(1000)
+    census = Census(problem_over(x, y, language_of(names=tuple("abkdefgh")), coef_prior="jzs"))
+    for seed in range(3):
+        found = {f.text for f in census.several(np.random.default_rng(seed))}
+        assert found == {"sin(a*b)", "k*log(d + 1)", "e^2"}
+
+
 def test_what_a_model_leaves_is_explained() -> None:
     problem = problem_of(lambda a, b, k, d: 5.0 * a * b + k / d)
     language = problem.language

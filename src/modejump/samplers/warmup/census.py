@@ -223,22 +223,32 @@ class Census:
         cost = np.minimum(cost[order], len(self.price) - 1)
         first, second = np.divmod(order, len(self.right))
         whole = self.whole[chosen].ravel()[order]
-        left, price = self.left[chosen] * self.root, np.ascontiguousarray(self.price)
+        # A term costs its coefficient, too: half the logarithm of the observations at least.
+        left, price = self.left[chosen] * self.root, self.price - 0.5 * math.log(len(y))
         ends = np.searchsorted(cost, rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
         # Functions imitate sums of powers.
         without_functions = np.flatnonzero(self.rational[chosen][first] & (cost <= max(SIMPLE)))
-        best: tuple[float, list[int]] = (-math.inf, [])
-        for among in (*map(np.arange, ends), without_functions):
+        every, top = np.arange(len(order)), min(MOST_TERMS, self.size)
+
+        def together(among: np.ndarray, part: float, out: int, terms: np.ndarray, count: int) -> tuple[float, int]:
             products = [some[among] for some in (first, second, cost, whole)]
+            given = part, out, terms, count
+            return choose_together(left, self.right, *products, price, self.root, y, *given)
+
+        best: tuple[float, np.ndarray] = (-math.inf, every[:0])
+        for among in (*(every[:end] for end in ends), without_functions):
             few = len(among) <= FEW
             for prices in PRICES if few else PRICES[:1]:
-                value, count, terms = 0.0, 0, np.zeros(min(MOST_TERMS, self.size), np.int64)
+                value, count, terms = 0.0, 0, np.zeros(top, np.int64)
                 for part in prices if len(among) else ():
-                    given = part, MOST_OUT if few else 1, terms, count
-                    value, count = choose_together(left, self.right, *products, price, self.root, y, *given)
+                    value, count = together(among, part, MOST_OUT if few else 1, terms, count)
                 if value > best[0]:
-                    best = value, [int(order[among[at]]) for at in terms[:count]]
-        return [f for f in (self._simple(chosen, at)[0] for at in best[1]) if f is not None]
+                    best = value, among[terms[:count]]
+        # Two of them may imitate a richer one.
+        terms = np.zeros(top, np.int64)
+        terms[: len(best[1])] = best[1]
+        _, count = together(every, 1.0, MOST_OUT, terms, len(best[1]))
+        return [f for f in (self._simple(chosen, int(order[i]))[0] for i in terms[:count]) if f is not None]
 
     def _some(self, rng: np.random.Generator) -> np.ndarray:
         """First factors that a census looks at, the number 1 among them."""
