@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from modejump.core.errors import InputError
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 # Features and parts of features that are enumerated, at most.
 MOST_FEATURES = 1_000_000
-_COMMON = (Fraction(1), *COMMON_EXPONENTS)
 
 
 def all_laws(language: Laws, most: int) -> list[list[Feature]]:
@@ -36,7 +34,7 @@ def all_laws(language: Laws, most: int) -> list[list[Feature]]:
     functions = [t.name for t in language.functions]
     exponents, width = language.exponents, language.limits.width
     # What factors cost where their exponents have another one in common, which costs something itself.
-    shared = [(exponent_complexity(q), [exponent_complexity(e / q) for e in exponents]) for q in _COMMON]
+    shared = [(exponent_complexity(q), [exponent_complexity(e / q) for e in exponents]) for q in COMMON_EXPONENTS]
     monomials: list[list[Feature]] = [[] for _ in range(most + 1)]
     # Terms are grouped by their monomial and factors by their base: of each group one at most is taken.
     terms: list[list[tuple[Feature, Feature]]] = [[] for _ in range(most + 1)]
@@ -51,10 +49,13 @@ def all_laws(language: Laws, most: int) -> list[list[Feature]]:
         bases += [f for name in functions for a in arguments if (f := _call(name, a)) is not None]
         bases += [s for s in sums[c] if _is_base(s)]
         for base in bases:
-            for levels, (_, cost) in zip(factors, shared, strict=True):
-                for e, more in zip(exponents, cost, strict=True):
-                    if c + more <= most and not (base.function == "exp" and e != 1):
-                        levels[c + more].append((base, Feature.power(base, e)))
+            for i, e in enumerate(exponents):
+                if base.function == "exp" and e != 1:
+                    continue
+                factor = Feature.power(base, e)
+                for levels, (_, cost) in zip(factors, shared, strict=True):
+                    if c + cost[i] <= most:
+                        levels[c + cost[i]].append((base, factor))
         products = {
             Feature.product(*some): None
             for levels, (extra, _) in zip(factors, shared, strict=True)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from modejump.features.laws.expression import Feature
 
 _CHEAP_EXPONENTS: Final = frozenset(map(Fraction, ("2", "3", "1/2", "1/3")))
-# Exponents that the factors of a product may have in common, which counts once: sqrt(a*b), 1/(a*b), (a/b)^2.
-COMMON_EXPONENTS: Final = tuple(map(Fraction, ("-1", "2", "-2", "3", "-3", "1/2", "-1/2", "1/3", "-1/3")))
+# Exponents that the factors of a product may have in common, which counts once: sqrt(a*b), 1/(a*b), (a/b)^2; or 1.
+COMMON_EXPONENTS: Final = tuple(map(Fraction, ("1", "-1", "2", "-2", "3", "-3", "1/2", "-1/2", "1/3", "-1/3")))
 
 
 def complexity_of(kind: str, label: Any, children: Sequence[Feature]) -> int:
@@ -31,8 +31,7 @@ def complexity_of(kind: str, label: Any, children: Sequence[Feature]) -> int:
         return inside + exponent_complexity(label)
     if kind == "product":
         exponents = [child.exponent or Fraction(1) for child in children]
-        alone = sum(map(exponent_complexity, exponents))
-        common = (
+        alone, *common = (
             exponent_complexity(e) + sum(exponent_complexity(own / e) for own in exponents) for e in COMMON_EXPONENTS
         )
         return inside - alone + min(alone, *common)

@@ -126,11 +126,8 @@ class ProductCensus(Census):
         self.exponents = np.array([0.0, *map(float, self.language.exponents)])
         self.fractions = [Fraction(0), *self.language.exponents]
         # Complexity of exponents beyond that of their bases, as they are, and where all factors have one in common.
-        beyond = [
-            [exponent_complexity(e / q) for e in self.language.exponents] for q in (Fraction(1), *COMMON_EXPONENTS)
-        ]
-        self.beyond = np.insert(np.array(beyond), 0, 0, axis=1)
-        self.common = np.array([0, *map(exponent_complexity, COMMON_EXPONENTS)])
+        beyond = [[0, *(exponent_complexity(e / q) for e in self.language.exponents)] for q in COMMON_EXPONENTS]
+        self.beyond, self.common = np.array(beyond), np.array([exponent_complexity(q) for q in COMMON_EXPONENTS])
         # Products that somebody has asked for by their forms and exponents, None where they are no features.
         self._features: dict[tuple[Any, ...], Expression | None] = {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from modejump.features.nonlinear.transforms import Transform
 from modejump.kernels.census import best_products
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
-from modejump.samplers.warmup.census import LARGEST, Census, basis_of, census_of, without
+from modejump.samplers.warmup.census import LARGEST, Census, basis_of, census_of, unit_without
 from modejump.samplers.warmup.library import Collected, Model, best_models, scored_by
 
 # Complexities of a product's two factors and of both together, at most, and how many of each factor there may be.
@@ -31,6 +32,8 @@ TRIED, PLACES = 60, 3
 # A product of which less than this share is its own is known too badly in single precision; numbers so small, where the
 # largest is 1, are 0, since arithmetic with the smallest ones of all takes very long.
 OWN, SMALL = 1e-4, 1e-9
+
+Kind = tuple[Transform | None, np.ndarray]
 
 
 def can_be_rich(problem: FeatureProblem) -> bool:
@@ -81,30 +84,25 @@ class RichProducts:
         self.census: Census = census_of(problem)
         self.half = 0.5 * problem.n
         language = problem.language
-        self.kinds: list[Transform | None] = [None, *(t for t in language.transforms if t.name in POWERS)]
-        self.features, self.columns = _distinct(*_factors(language, self.census))
+        self.features, columns = _distinct(*_factors(language, self.census))
+        # Powers that a product may have, None for the first, and the columns of the factors to that power.
+        powers = [t for t in language.transforms if t.name in POWERS]
+        self.kinds: list[Kind] = [(None, _single(columns)), *((t, _single(t(columns))) for t in powers)]
         self.complexity = np.array([f.complexity for f in self.features])
         ends = np.searchsorted(self.complexity, np.arange(1, PLAIN + 1), side="right")
         self.plain = int(ends[ends <= MOST_PLAIN].max())
 
-    def beside(self, rest: Model) -> Callable[[Transform | None], list[Expression]]:
+    def beside(self, rest: Model) -> Callable[[Kind], list[Expression]]:
         """What explains most of what other members leave, for each kind of power."""
         census = self.census
         columns = [np.ones(len(census.rows)), *(census.column(f, {}) for f in sorted(rest))]
         basis = basis_of(np.array(columns) * census.root)
-        target = without((census.y * census.root)[None], basis)
-        directions = np.vstack([basis, target / max(float(np.linalg.norm(target)), 1e-300)]) * census.root
+        target = unit_without(census.y[None], census.root, basis)
+        return partial(self._best, np.vstack([basis, target]) * census.root)
 
-        def best(power: Transform | None) -> list[Expression]:
-            return self._best(directions, power)
-
-        return best
-
-    def _best(self, directions: np.ndarray, power: Transform | None) -> list[Expression]:
+    def _best(self, directions: np.ndarray, kind: Kind) -> list[Expression]:
         """The best products, each of another first factor, to some power."""
-        columns = self.columns if power is None else power(self.columns)
-        good = np.isfinite(columns).all(axis=1, keepdims=True)
-        columns = np.where(good & (np.abs(columns) > SMALL), columns, 0.0).astype(np.float32)
+        power, columns = kind
         root, more = self.census.root, self.complexity[: self.plain]
         last = np.searchsorted(self.complexity, BOTH - more, side="right")
         price = np.append(self.census.price[int(power is not None) :], np.full(BOTH + 2, -np.inf))
@@ -123,6 +121,12 @@ class RichProducts:
             return product if power is None else compose("modification", power.name, [product])
 
         return self.census.made(make)
+
+
+def _single(columns: np.ndarray) -> np.ndarray:
+    """Columns in single precision, zeros in the place of those that are not finite."""
+    good = np.isfinite(columns).all(axis=1, keepdims=True)
+    return np.where(good & (np.abs(columns) > SMALL), columns, 0.0).astype(np.float32)
 
 
 def _factors(language: Nonlinear, census: Census) -> tuple[list[Feature], np.ndarray]:
