@@ -10,35 +10,18 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.census_cases import language_of, problem_of, share_left
 
-from modejump import transforms
 from modejump.features.laws.arguments import MOST_ARGUMENTS, monomials
 from modejump.features.laws.language import Laws
 from modejump.features.laws.parts import Part, factors_of, growths_of, made_of, parts_of
-from modejump.features.laws.powers import LAW_TRANSFORMS
-from modejump.features.nonlinear.space import Space
-from modejump.kernels.census import OWN, best_partners, choose_together, cross_products, explained_shares
-from modejump.problem.feature_problem import FeatureProblem, problem_over
+from modejump.kernels.census import best_partners, cross_products, explained_shares
+from modejump.problem.feature_problem import problem_over
 from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.warmup.census import can_count, census_of, share_census
 from modejump.samplers.warmup.product_census import ProductCensus as Census
 from modejump.samplers.warmup.product_census import least_squares
-
-NAMES = ("a", "b", "k", "d")
-
-
-def language_of(functions=LAW_TRANSFORMS, names=NAMES, **limits) -> Laws:
-    return Laws(names, [transforms[name] for name in functions], Space(**limits))
-
-
-def problem_of(law, noise: float = 0.01, rows: int = 200, language: Laws | None = None) -> FeatureProblem:
-    """A law of four columns with noise."""
-    rng = np.random.default_rng(7)
-    x = rng.uniform(0.5, 3.0, size=(rows, 4))
-    y = law(*x.T)
-    return problem_over(
-        x, y + noise * y.std() * rng.normal(size=rows), language or language_of(), coef_prior="jeffreys"
-    )
+from modejump.samplers.warmup.simple_sums import SimpleSums
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 4), (5, 7), (6, 3)])
@@ -55,12 +38,6 @@ def all_products() -> tuple[Laws, Census]:
     """The census of one law, whose factors those of all other laws of these columns have."""
     language = language_of()
     return language, Census(problem_of(lambda a, b, k, d: a / b, language=language))
-
-
-def share_left(columns: list[np.ndarray], target: np.ndarray) -> float:
-    """Squared length of what columns leave of a target."""
-    x = np.array(columns).T
-    return float(np.sum((target - x @ np.linalg.lstsq(x, target, rcond=None)[0]) ** 2))
 
 
 @pytest.mark.parametrize("rows", [1, 40])
@@ -99,61 +76,6 @@ def test_explained_shares_are_those_of_least_squares(there: int) -> None:
     explained_shares(inner, r, basis.T @ y, np.sum(others**2, axis=1), left, 1e-6, share)
     wanted = [0.0 if i == 2 else 1.0 - share_left([*known, x], y) / left for i, x in enumerate(others)]
     np.testing.assert_allclose(share, wanted, rtol=1e-9, atol=1e-12)
-
-
-def chosen_together(columns, price, one, y, most_out, room, terms):
-    """The same exchange, each sum by least squares of its own: its terms, and about its log posterior."""
-    half, alone = 0.5 * len(y), share_left([one], y)
-
-    def value(members: list[int]) -> float:
-        design = np.array([one, *columns[members]])
-        lengths = np.linalg.norm(design, axis=1)
-        if np.linalg.svd(design / lengths[:, None], compute_uv=False)[-1] < OWN:
-            return -np.inf
-        return price[members].sum() - half * np.log(share_left(list(design), y) / alone)
-
-    best = value(terms)
-    while True:
-        outs = [set(out) for k in range(most_out + 1) for out in itertools.combinations(terms, k)]
-        rests = [[t for t in terms if t not in out] for out in outs]
-        ways = rests + [[*rest, p] for rest in rests for p in range(len(columns)) if len(rest) < room]
-        leading = max(ways, key=value)
-        if value(leading) <= best + 1e-6:
-            return best, terms
-        best, terms = value(leading), leading
-
-
-@pytest.mark.parametrize(("most_out", "part", "begin"), [(1, 1.0, []), (2, 0.25, [3, 5, 6]), (2, 1.0, [0])])
-def test_terms_that_are_chosen_together(most_out: int, part: float, begin: list[int]) -> None:
-    rng = np.random.default_rng(5)
-    left, right = np.abs(rng.normal(size=(6, 40))), np.abs(rng.normal(size=(4, 40)))
-    root, weight = rng.uniform(0.5, 2.0, size=40), np.array([0.0, -2.0, -4.0, -6.0])
-    first, second = (index.ravel() for index in np.indices((6, 4)))
-    columns, cost = left[first] * right[second] * root, rng.integers(1, 4, size=24)
-    y = root * (columns[7] / root + 0.7 * columns[12] / root + 0.5 * rng.normal(size=40)) + 3.0 * root
-    terms = np.array([*begin, *[0] * (4 - len(begin))])
-    products = left * root, right, first, second, cost, np.sum(columns**2, axis=1), weight
-    value, count = choose_together(*products, root, y, part, most_out, terms, len(begin))
-    wanted, there = chosen_together(columns, part * weight[cost], root, y, most_out, 4, begin)
-    assert terms[:count].tolist() == there
-    np.testing.assert_allclose(value, wanted, rtol=1e-9)
-
-
-def test_terms_that_are_almost_dependent_are_not_exchanged_for_ever() -> None:
-    """What inner products promise is wrong then, so that each of two sums can seem better than the other."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(1.0, 1.0 + 10.0 ** rng.uniform(-4.0, -1.0), size=60)
-    left = np.array([x**power for power in rng.uniform(-3.0, 3.0, 8)])
-    right = np.array([np.ones(60), x, x**2, 1.0 / x])
-    first, second = (index.ravel() for index in np.indices((8, 4)))
-    columns, weight = left[first] * right[second], np.array([0.0, -2.0, -4.0, -6.0])
-    y = np.exp(x) + 10.0 ** rng.uniform(-9.0, -3.0) * rng.normal(size=60)
-    cost, terms = rng.integers(1, 4, size=32), np.zeros(4, np.int64)
-    products = left, right, first, second, cost, np.sum(columns**2, axis=1), weight
-    value, count = choose_together(*products, np.ones(60), y, 1.0, 2, terms, 0)
-    chosen = [np.ones(60), *columns[terms[:count]]]
-    wanted = weight[cost[terms[:count]]].sum() - 30.0 * np.log(share_left(chosen, y) / share_left(chosen[:1], y))
-    np.testing.assert_allclose(value, wanted, rtol=1e-6)
 
 
 def test_least_squares_of_many_designs() -> None:
@@ -202,25 +124,6 @@ def test_any_powers_are_pointed_to(seed: int) -> None:
     problem = problem_of(lambda a, b, k, d: a**0.425 * b**0.725 / k, noise=0.0, language=language)
     found = census.of(problem).suggest(problem.y, np.random.default_rng(seed))
     assert found[0] is language.parse("a^c0*b^c1/k")
-
-
-def test_sums_are_not_imitated() -> None:
-    """Several simple terms together are found, though single products explain more than each of them."""
-    problem = problem_of(lambda a, b, k, d: np.sin(a * b) + k * np.log(1.0 + d) + 0.3 * a**2, noise=0.05, rows=256)
-    found = [{f.text for f in Census(problem).several(np.random.default_rng(seed))} for seed in range(4)]
-    assert {"sin(a*b)", "k*log(d + 1)", "a^2"} in found
-
-
-def test_a_term_pays_for_its_coefficient() -> None:
-    """Otherwise c*d and c*d^2, which are no more complex, are always a little better than what they imitate."""
-    rng = np.random.default_rng(4)
-    x = rng.uniform(0.5, 3.0, (1000, 8))
-    a, b, c, d, e = x.T[:5]
-    y = np.sin(a * b) + c * np.log(1.0 + d) + 0.3 * e**2 + 0.1 * rng.standard_normal(1000)
-    census = Census(problem_over(x, y, language_of(names=tuple("abkdefgh")), coef_prior="jzs"))
-    for seed in range(3):
-        found = {f.text for f in census.several(np.random.default_rng(seed))}
-        assert found == {"sin(a*b)", "k*log(d + 1)", "e^2"}
 
 
 def test_what_a_model_leaves_is_explained() -> None:
@@ -294,7 +197,7 @@ def test_a_census_is_shared_with_other_weights_of_the_same_rows() -> None:
         np.testing.assert_array_equal(getattr(shared, name), getattr(alone, name))
     target, rng = weighted.y, np.random.default_rng
     assert shared.suggest(target, rng(1)) == alone.suggest(target, rng(1))
-    assert shared.several(rng(1)) == alone.several(rng(1))
+    assert SimpleSums(shared, rng(1)).best() == SimpleSums(alone, rng(1)).best()
     other = problem.with_noise(problem.family, None, np.arange(150))
     share_census(problem, other)
     assert census_of(other).parts is not census.parts
@@ -306,7 +209,7 @@ def test_only_what_the_space_has_is_suggested() -> None:
     problem = problem_of(lambda a, b, k, d: a * np.exp(-b), language=language)
     census = Census(problem)
     rng = np.random.default_rng(1)
-    suggested = [*census.suggest(problem.y, rng), *census.beside([], {}, rng), *census.several(rng)]
+    suggested = [*census.suggest(problem.y, rng), *census.beside([], {}, rng), *SimpleSums(census, rng).best()]
     assert suggested
     assert all(language.contains(f) and f.constants == 0 for f in suggested)
 

@@ -21,7 +21,9 @@ from modejump.posterior import Posterior
 from modejump.problem.feature_problem import FeatureProblem, problem_over
 from modejump.samplers.budget import Budget
 from modejump.samplers.chains.workspace import fitted_constants
-from modejump.samplers.warmup.refinement import refine_leading, refine_together
+from modejump.samplers.warmup.joint_exchange import Sum
+from modejump.samplers.warmup.refinement import reached_again, reached_by_all_rows, refine_leading, refine_together
+from modejump.samplers.warmup.search import Finished
 
 TEXTS = ("a*exp(c0*t)", "b/(t + c0)")
 TRUTH = {"a*exp(c0*t)": -0.8, "b/(t + c0)": 1.5}
@@ -112,3 +114,26 @@ def test_runs_with_other_constants_are_not_merged(posterior: Posterior) -> None:
 def test_a_run_that_dies_often_ends_as_one_that_lives(tmp_path: Path) -> None:
     work = partial(rgmjmcmc, small_problem(), chains=2, budget=Budget(warmup=3_000, steps=6_000), seed=4)
     check_resumed(work, tmp_path)
+
+
+def searched(*bests: float) -> Finished:
+    return Finished({}, {}, 1, len(bests), 1, 1, np.array(bests))
+
+
+def test_an_attempt_at_a_sum_that_missed_the_best_model_has_not_reached_it() -> None:
+    best, other, unknown = (frozenset(map(Feature.parse, texts)) for texts in (["a*t"], ["b*t"], ["b/t"]))
+    ends = [Sum(model, {}, 0.0) for model in (best, other, unknown)]
+    before, last = reached_again([searched(7.0, 3.0), searched(7.0)], {}, ends, {best: 7.0, other: 5.0})
+    assert before.bests.tolist() == [7.0, 3.0]
+    assert last.bests.tolist() == [7.0, 7.0, 5.0, -np.inf]
+
+
+def test_a_search_of_a_sample_has_reached_what_is_best_by_all_rows() -> None:
+    """A sample may prefer a model that is worse by all rows; a search that met either has met one as good."""
+    law, imitation = (frozenset(map(Feature.parse, texts)) for texts in (["a*t"], ["b*t"]))
+    outcomes = [searched(10.0, 10.1, 4.0), searched(-np.inf)]
+    made = reached_by_all_rows(outcomes, {law: 10.0, imitation: 10.1}, {law: 50.0, imitation: 20.0})
+    assert [o.bests.tolist() for o in made] == [[50.0, 50.0, 44.0], [-np.inf]]
+    # Where the best of all rows was met later, the best of the sample counts.
+    made = reached_by_all_rows(outcomes, {imitation: 10.1}, {law: 50.0, imitation: 20.0})
+    np.testing.assert_allclose(made[0].bests, [49.9, 50.0, 43.9])

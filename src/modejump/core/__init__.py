@@ -1,4 +1,4 @@
 """What every room stands on: errors, compilation, random numbers, threads, progress.
 
-May import: NumPy and Numba; Rich when a bar is drawn. Nothing else of the package.
+May import: NumPy, Numba and threadpoolctl; Rich when a bar is drawn. Nothing else of the package.
 """

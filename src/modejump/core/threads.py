@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Around work that threads of ours share: they do not wait for others, and sums do not depend on their number."""
+    return threadpool_limits(1, user_api="blas")
 
 
 class ThreadPool:

@@ -1,4 +1,4 @@
 """The user's rows: tables, formulas, coding of factors and genotypes, merging of equal rows, sources read in chunks.
 
-May import: core; pandas, narwhals, formulaic, scikit-learn, threadpoolctl; pyarrow, dask, bed-reader when used.
+May import: core; pandas, narwhals, formulaic, scikit-learn; pyarrow, dask, bed-reader when used.
 """

@@ -9,12 +9,10 @@ error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 # Tables above this are not copied where that can be helped.
 LARGE_BYTES = 64 * 2**20
@@ -32,11 +30,6 @@ class _Lent:
             "strides": strides,
             "data": (owners[0].__array_interface__["data"][0], False),
         }
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Around work that threads of ours share: sums of products are then the same for any number of them."""
-    return threadpool_limits(1, user_api="blas")
 
 
 def as_if_writable(x: np.ndarray) -> np.ndarray:

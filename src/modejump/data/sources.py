@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from modejump.core.errors import InputError
+from modejump.core.threads import one_blas_thread
 from modejump.data.moments import Block, Summary
 
 S = TypeVar("S", bound=Summary)
@@ -46,7 +46,7 @@ class Source:
         found: S | None = None
         waiting: deque[Future[S | None]] = deque()
         # One thread of BLAS in each of ours: more would wait for each other.
-        with ThreadPoolExecutor(workers) as pool, threadpool_limits(1, user_api="blas"):
+        with ThreadPoolExecutor(workers) as pool, one_blas_thread():
             for number, values in enumerate(self.chunks(columns)):
                 waiting.append(pool.submit(summarise, values, number))
                 if len(waiting) > workers:

@@ -348,6 +348,57 @@ def choose_together(left, right, first, second, cost, whole, weight, one, y, par
 
 
 @entry
+def leading_products(left, right, first, second, cost, whole, weight, one, y, terms, ways, chosen):
+    """Products that a sum gains most by, beside some of its terms; the best for each way to leave others out.
+
+    Parameters
+    ----------
+    left, right, first, second, cost, whole, weight, one, y
+        As `choose_together` has them.
+    terms : int64[k]
+        The terms of the sum.
+    ways : uint8[w, k]
+        Which of them make way.
+    chosen : int64[w, m]
+        Receives the products, the best first, -1 where there are no more.
+    """
+    n, half, count, most = len(y), 0.5 * len(y), len(terms), chosen.shape[1]
+    columns, inner = np.empty((count + 1, n)), np.empty((count + 2, len(first)))
+    basis, r, along = np.empty((count + 1, n)), np.zeros((count + 1, count + 1)), np.empty(count + 1)
+    rest, share, there = np.empty((1, n)), np.empty(len(first)), np.zeros(count + 1, np.int64)
+    columns[0] = one
+    _inner_products(left, right, first, second, one, inner[0])
+    _inner_products(left, right, first, second, y, inner[count + 1])
+    for t in range(count):
+        _product(left, right, first, second, terms[t], columns[t + 1])
+        _inner_products(left, right, first, second, columns[t + 1], inner[t + 1])
+    gains = np.empty(most)
+    for w in range(len(ways)):
+        chosen[w], gains[:] = -1, -np.inf
+        k = 1
+        for t in range(count):
+            if not ways[w, t]:
+                there[k] = t + 1
+                k += 1
+        if not _triangle(columns, there, k, basis, r):
+            continue
+        rest[0] = y
+        own = _outside(rest, basis, k, along)
+        if not own > 0.0:
+            continue
+        _shares(inner, there, k, r, along, whole, own, OWN, share)
+        for p in range(len(first)):
+            gain = weight[cost[p]] - half * np.log1p(-min(share[p], 1.0 - 1e-12))
+            at = most
+            while at > 0 and gain > gains[at - 1]:
+                at -= 1
+            if share[p] > 0.0 and at < most:
+                gains[at + 1 :] = gains[at:-1].copy()
+                chosen[w, at + 1 :] = chosen[w, at:-1].copy()
+                gains[at], chosen[w, at] = gain, p
+
+
+@entry
 def best_pairs(gram, along, left, weight, half, least, value, partner):
     """For each column the one before it beside which it explains most of a target, at the price of both.
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from modejump.core.errors import InputError, warn_user
-from modejump.core.threads import ThreadPool
+from modejump.core.threads import ThreadPool, one_blas_thread
 from modejump.data.names import Names, names_of
-from modejump.data.rows import as_if_writable, one_blas_thread
+from modejump.data.rows import as_if_writable
 from modejump.features.covariates.language import Covariates, Limits
 from modejump.likelihoods import Family, resolve_family
 from modejump.priors.models import resolve_model_prior

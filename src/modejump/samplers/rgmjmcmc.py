@@ -54,7 +54,7 @@ from modejump.samplers.warmup.library import (
 )
 from modejump.samplers.warmup.noise import settle_again
 from modejump.samplers.warmup.polish import POLISHES, polish, polish_share_of
-from modejump.samplers.warmup.refinement import can_refine, reached_again, refine_search
+from modejump.samplers.warmup.refinement import can_refine, reached_again, reached_by_all_rows, refine_search
 from modejump.samplers.warmup.score_search import can_score, climb_by_scores, compile_score_search
 from modejump.samplers.warmup.search import Finished, Search, compile_search, in_words, kinds_of_chains, search_sample
 
@@ -65,7 +65,7 @@ MOVES = 2_000
 # Shares of a budget in seconds: the search, more of it where constants have to be fitted, and the rounds in which the
 # chains learn.
 SEARCH_SHARE = 0.5
-FITTING_SHARE = 0.75
+FITTING_SHARE = 0.8
 LEARN_SHARE = 0.1
 # Share of such a budget that the edits which complete a library may take, by the pace of the search.
 EDIT_SHARE = 0.05
@@ -388,11 +388,9 @@ class Driver:
         if self.searched is self.problem:
             library = build_library(self.problem, self.collected, most, self._affordable_edits())
         elif not self.chains:
-            edits, before = self._affordable_edits(), max(self.collected.values(), default=0.0)
-            library, self.collected = library_of_sample(self.problem, self.searched, self.collected, most, edits)
-            # A search has reached the best model where it has reached the sample's.
-            gain = max(self.collected.values(), default=0.0) - before
-            self.outcomes = [dataclasses.replace(o, bests=o.bests + gain) for o in self.outcomes]
+            sampled, edits = self.collected, self._affordable_edits()
+            library, self.collected = library_of_sample(self.problem, self.searched, sampled, most, edits)
+            self.outcomes = reached_by_all_rows(self.outcomes, sampled, self.collected)
         else:
             library = build_library(self.problem, self.collected, min(most, SAMPLED_FEATURES), limit=0)
         inside = set(library.features)

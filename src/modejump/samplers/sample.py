@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from modejump.core.threads import one_blas_thread
 from modejump.problem.wide_problem import WideProblem
 from modejump.runtime.context import Context
 from modejump.samplers.enumerate import enumerate_models
@@ -52,7 +53,8 @@ def sample(problem: Any, plan: Plan, context: Context | None = None) -> Result:
     elif isinstance(problem, WideProblem):
         sampler = wide_selection
     try:
-        return sampler(problem, plan, context)
+        with one_blas_thread():
+            return sampler(problem, plan, context)
     finally:
         context.executor.close()
         context.checkpoint.close()

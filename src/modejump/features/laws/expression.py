@@ -343,6 +343,9 @@ def raised(x: Any, exponent: Fraction) -> Any:
     return x if exponent > 0 else 1.0 / x
 
 
+_ZERO = Fraction(0)
+
+
 def _collected(parts: Iterable[tuple[Feature, Fraction]]) -> Feature:
     """The product of powers: equal bases have one exponent, and exponentials are one exponential."""
     exponents: dict[Feature, Fraction] = {}
@@ -354,9 +357,11 @@ def _collected(parts: Iterable[tuple[Feature, Fraction]]) -> Feature:
             argument = base.children[0]
             inside.append(argument if exponent == 1 else Feature.minus(argument))
         else:
-            base, shared = _without_shared(_scale_free(base)) if base.kind == "sum" else (base, {})
-            for part, own in (shared | {base: Fraction(1)}).items():
-                exponents[part] = exponents.get(part, Fraction(0)) + own * exponent
+            shared: dict[Feature, Fraction] = {}
+            if base.kind == "sum":
+                base, shared = _without_shared(_scale_free(base))
+            for part, e in ((base, exponent), *((part, own * exponent) for part, own in shared.items())):
+                exponents[part] = exponents[part] + e if part in exponents else e
     factors = [base if e == 1 else compose("power", e, [base]) for base, e in exponents.items() if e != 0]
     if inside:
         factors.append(Feature.call("exp", Feature.sum_(*inside)))
@@ -374,13 +379,13 @@ def _without_shared(total: Feature) -> tuple[Feature, dict[Feature, Fraction]]:
     parts = [_monomial(term) for term in total.children]
     powers = [_powers(part) for part in parts]
     bases = dict.fromkeys(base for own in powers for base in own if base.function != "exp")
-    least = {base: min(own.get(base, Fraction(0)) for own in powers) for base in bases}
+    least = {base: min(own.get(base, _ZERO) for own in powers) for base in bases}
     shared = {base: e for base, e in least.items() if e != 0}
     if not shared:
         return total, {}
     terms = []
     for term, own in zip(total.children, powers, strict=True):
-        left = {base: own.get(base, Fraction(0)) - shared.get(base, Fraction(0)) for base in own | shared}
+        left = {base: own.get(base, _ZERO) - shared.get(base, _ZERO) for base in own | shared}
         rest = [(base, e) for base, e in left.items() if e != 0]
         inside = _collected(rest) if rest else Feature.one()
         if inside.kind == "sum":

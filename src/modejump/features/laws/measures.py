@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from modejump.features.laws.expression import Feature
 
+_ONE: Final = Fraction(1)
 _CHEAP_EXPONENTS: Final = frozenset(map(Fraction, ("2", "3", "1/2", "1/3")))
 # Exponents that the factors of a product may have in common, which counts once: sqrt(a*b), 1/(a*b), (a/b)^2; or 1.
 COMMON_EXPONENTS: Final = tuple(map(Fraction, ("1", "-1", "2", "-2", "3", "-3", "1/2", "-1/2", "1/3", "-1/3")))
@@ -30,11 +32,7 @@ def complexity_of(kind: str, label: Any, children: Sequence[Feature]) -> int:
     if kind == "power":
         return inside + exponent_complexity(label)
     if kind == "product":
-        exponents = [child.exponent or Fraction(1) for child in children]
-        alone, *common = (
-            exponent_complexity(e) + sum(exponent_complexity(own / e) for own in exponents) for e in COMMON_EXPONENTS
-        )
-        return inside - alone + min(alone, *common)
+        return inside - _saved_by_a_common_one(tuple(child.exponent or _ONE for child in children))
     if kind == "call":
         return 1 + inside
     if kind == "sum":
@@ -44,6 +42,16 @@ def complexity_of(kind: str, label: Any, children: Sequence[Feature]) -> int:
     return inside if kind == "minus" else 1
 
 
+@cache
+def _saved_by_a_common_one(exponents: tuple[Fraction, ...]) -> int:
+    """By how much the exponents of factors are simpler where all have one in common."""
+    alone, *common = (
+        exponent_complexity(e) + sum(exponent_complexity(own / e) for own in exponents) for e in COMMON_EXPONENTS
+    )
+    return alone - min(alone, *common)
+
+
+@cache
 def exponent_complexity(exponent: Fraction) -> int:
     """What an exponent adds to the complexity of its base.
 

@@ -22,6 +22,7 @@ from modejump.runtime.snapshots import Reader, Snapshot, flatten, under
 from modejump.samplers.chains.genetic_chain import ARCHIVE, COLUMN_BYTES, FEATURES, SearchChain, span_of
 from modejump.samplers.result import SAME_BEST
 from modejump.samplers.warmup.census import can_count, census_of
+from modejump.samplers.warmup.simple_sums import SimpleSums
 
 # Features kept of each complexity; tried in a generation; generations without anything better before the next place,
 # fewer where constants are fitted: there a generation takes long.
@@ -127,7 +128,7 @@ class EvolutionChain(SearchChain):
         rng = np.random.default_rng(self.arrays.chain.rng.copy())
         # The first turn of a search is the one that counts from -1.
         if evolution.scalars["turns"] == -1 and (self.start or self._begins_with_several(self.restarts)):
-            several = self.start or census.several(rng)
+            several = self.start or SimpleSums(census, rng).best()
             if several:
                 self.work(BEGIN_WITH, self.numbers(several))
                 return

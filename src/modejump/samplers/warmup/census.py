@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,7 +21,7 @@ from modejump.core.errors import InputError
 from modejump.features.expression import Expression
 from modejump.features.nonlinear.expression import Feature
 from modejump.features.nonlinear.language import Nonlinear
-from modejump.kernels.census import OWN, choose_together, cross_products, explained_shares, own_parts
+from modejump.kernels.census import OWN, best_pairs, cross_products, explained_shares, own_parts
 from modejump.problem.feature_problem import FeatureProblem
 
 # Rows that are looked at, what they are drawn by, and covariates at most.
@@ -34,15 +33,8 @@ FACTORS, MOST_FIRST, MOST_SECOND = (3, 2), 4000, 160
 # First factors that one census looks at, and products of each complexity that are suggested.
 MOST_FACTORS = 2400
 ALIKE = 3
-# Complexities of the terms of a first model, at most, of which so many are tried, and how many terms they are chosen
-# from; its terms, and those that make way for another, at most.
-SIMPLE, ATTEMPTS, MOST_PRODUCTS = (3, 4, 5, 6, 7), 4, 40_000
-MOST_TERMS, MOST_OUT = 8, 2
-# Parts of their price that terms pay: at their full price no term of a sum of many may be worth it while the others are
-# not there. Where there are more products than this, that would take too long.
-PRICES, FEW = ((1.0,), (0.25, 1.0)), 3_000
-# Share of the parts that one census looks at, and of the factors of first models: all terms of a law have to be there.
-SHARE, PLAIN_SHARE = 0.75, 0.9
+# Share of the parts that one census looks at.
+SHARE = 0.75
 # Squares of larger numbers are of no use.
 LARGEST = 1e60
 
@@ -108,6 +100,43 @@ def unit_without(rows: np.ndarray, weight: np.ndarray, basis: np.ndarray) -> np.
     out = np.empty(rows.shape)
     own_parts(np.ascontiguousarray(rows), weight, np.ascontiguousarray(basis), OWN, out)
     return out
+
+
+def ways_out(members: int, most: int) -> list[tuple[int, ...]]:
+    """Which members of a model may make way: up to so many of them, and none."""
+    return [out for k in range(min(most, members) + 1) for out in itertools.combinations(range(members), k)]
+
+
+def pairs_beside(
+    rows: np.ndarray, there: np.ndarray, y: np.ndarray, weight: np.ndarray, ways: Sequence[tuple[int, ...]], half: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each way, how good each column is with another one in the place of members that make way, and which one.
+
+    Parameters
+    ----------
+    rows, there, y : ndarray
+        Columns that may come, the members, and the response, as rows of unit length without what is in every model.
+    weight : ndarray
+        Log prior weights of the columns.
+    ways : sequence of tuple of int
+        Members that make way.
+    half : float
+        Half the number of observations.
+
+    Yields
+    ------
+    value, partner : ndarray
+        Log posterior of the pair, up to a constant and without that of the members; the other column, -1 for none.
+    """
+    gram, along = cross(rows, rows), cross(rows, y[None])[:, 0]
+    for out in ways:
+        rest = [i for i in range(len(there)) if i not in out]
+        shared = cross(basis_of(there[rest]), np.vstack([rows, y])) if rest else np.zeros((0, len(rows) + 1))
+        own = gram - np.einsum("ki,kj->ij", shared[:, :-1], shared[:, :-1])
+        target, left = along - shared[:, -1] @ shared[:, :-1], 1.0 - float(np.sum(shared[:, -1] ** 2))
+        value, partner = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        best_pairs(own, target, left, weight, half, OWN, value, partner)
+        yield value, partner
 
 
 class Census:
@@ -190,82 +219,32 @@ class Census:
         columns = [self.column(f, constants) for f in others]
         inner = [self._inner(chosen, column) for column in (np.ones(len(self.rows)), *columns, self.y)]
         share = self.explained(self.whole[chosen], columns, inner)
-        cost = self._cost(chosen)
+        cost = self.cost(chosen)
         found: dict[Expression, None] = {}
         for complexity in range(1, int(cost.max()) + 1):
             value = np.where(cost == complexity, share, 0.0).ravel()
             for at in np.argpartition(-value, ALIKE)[:ALIKE]:
-                feature, _ = self._simple(chosen, int(at))
+                feature = self.simple_product(chosen, int(at))
                 if feature is not None and value[at] > 0.0:
                     found[feature] = None
         return list(found)
-
-    def several(self, rng: np.random.Generator) -> list[Expression]:
-        """Simple products without constants that explain the response together.
-
-        The best of a few attempts, each with products up to another complexity: what is best alone often imitates a
-        sum, and where products have to be simple it cannot.
-
-        Parameters
-        ----------
-        rng : Generator
-            Which factors are looked at, and how complex the products may be.
-        """
-        y = self.y * self.root
-        if not without(y[None], basis_of(self.root[None])).any():
-            return []
-        chosen = np.concatenate([[0], self.plain[rng.random(len(self.plain)) < PLAIN_SHARE]])
-        cost = self._cost(chosen).ravel()
-        # The simplest first, so that those an attempt may use are the first ones; by chance among equals.
-        order = rng.permutation(len(cost))
-        order = np.sort(order[np.argsort(cost[order], kind="stable")][:MOST_PRODUCTS])
-        order = order[np.argsort(cost[order], kind="stable")]
-        cost = np.minimum(cost[order], len(self.price) - 1)
-        first, second = np.divmod(order, len(self.right))
-        whole = self.whole[chosen].ravel()[order]
-        # A term costs its coefficient, too: half the logarithm of the observations at least.
-        left, price = self.left[chosen] * self.root, self.price - 0.5 * math.log(len(y))
-        ends = np.searchsorted(cost, rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
-        # Functions imitate sums of powers.
-        without_functions = np.flatnonzero(self.rational[chosen][first] & (cost <= max(SIMPLE)))
-        every, top = np.arange(len(order)), min(MOST_TERMS, self.size)
-
-        def together(among: np.ndarray, part: float, out: int, terms: np.ndarray, count: int) -> tuple[float, int]:
-            products = [some[among] for some in (first, second, cost, whole)]
-            given = part, out, terms, count
-            return choose_together(left, self.right, *products, price, self.root, y, *given)
-
-        best: tuple[float, np.ndarray] = (-math.inf, every[:0])
-        for among in (*(every[:end] for end in ends), without_functions):
-            few = len(among) <= FEW
-            for prices in PRICES if few else PRICES[:1]:
-                value, count, terms = 0.0, 0, np.zeros(top, np.int64)
-                for part in prices if len(among) else ():
-                    value, count = together(among, part, MOST_OUT if few else 1, terms, count)
-                if value > best[0]:
-                    best = value, among[terms[:count]]
-        # Two of them may imitate a richer one.
-        terms = np.zeros(top, np.int64)
-        terms[: len(best[1])] = best[1]
-        _, count = together(every, 1.0, MOST_OUT, terms, len(best[1]))
-        return [f for f in (self._simple(chosen, int(order[i]))[0] for i in terms[:count]) if f is not None]
 
     def _some(self, rng: np.random.Generator) -> np.ndarray:
         """First factors that a census looks at, the number 1 among them."""
         return np.concatenate([[0], 1 + rng.permutation(len(self.left) - 1)[:MOST_FACTORS]])
 
-    def _cost(self, chosen: np.ndarray) -> np.ndarray:
+    def cost(self, chosen: np.ndarray) -> np.ndarray:
         """Complexities of simple products."""
         return np.add.outer(self.complexity[0][chosen], self.complexity[1])
 
-    def _simple(self, chosen: np.ndarray, at: int) -> tuple[Expression | None, np.ndarray]:
-        """A simple product, if it is a feature, and its column."""
+    def simple_product(self, chosen: np.ndarray, at: int) -> Expression | None:
+        """A product of one of some first factors and a second one, by its number, None where it is no feature."""
         i, j = divmod(at, len(self.right))
         i = int(chosen[i])
         if (i, j) not in self._products:
             factors = [f.node for f in (self.first[i], self.second[j]) if f.node is not None]
             self._products[i, j] = self.made(self.product, *factors) if factors else None
-        return self._products[i, j], self.left[i] * self.right[j]
+        return self._products[i, j]
 
     def made(self, make: Callable[..., Expression], *given: Any) -> Expression | None:
         """What a function makes, where that is a feature of the space."""

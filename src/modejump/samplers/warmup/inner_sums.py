@@ -141,8 +141,12 @@ def _chosen(
     # What the simplest terms leave is explained by the others of a sum, if they are simple but for one.
     simple = unit_without(columns[:few], root, alone)
     beside = basis_of(np.vstack([alone, simple[simple.any(axis=1)]]))
-    left = np.abs(unit_without(columns[few:], root, beside) @ unit_without(target[None], root, beside)[0])
-    chosen = np.concatenate([np.arange(few), few + np.argsort(-left, kind="stable")[:MOST_PRODUCTS]])
+    rows = columns[few:] * root
+    along = cross(rows, unit_without(target[None], root, beside))[:, 0]
+    whole, inside = np.einsum("in,in->i", rows, rows), cross(rows, beside)
+    own = whole - np.einsum("ib,ib->i", inside, inside)
+    share = along**2 / np.where(own > OWN * whole, own, np.inf)
+    chosen = np.concatenate([np.arange(few), few + np.argsort(-share, kind="stable")[:MOST_PRODUCTS]])
     chosen = chosen[: len(at)]
     at, columns = at[chosen], columns[chosen]
     first, second = np.divmod(at, width)

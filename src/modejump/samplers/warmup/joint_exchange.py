@@ -20,10 +20,19 @@ from scipy.optimize import least_squares
 
 from modejump.features.expression import Expression
 from modejump.features.laws.parts import exponentials_of, powers_of, summands_of
-from modejump.kernels.census import best_pairs
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
-from modejump.samplers.warmup.census import LARGEST, OWN, Factor, basis_of, census_of, cross, unit_without, without
+from modejump.samplers.warmup.census import (
+    LARGEST,
+    Factor,
+    basis_of,
+    census_of,
+    cross,
+    pairs_beside,
+    unit_without,
+    ways_out,
+    without,
+)
 from modejump.samplers.warmup.library import Collected, Model, scored_by
 from modejump.samplers.warmup.product_census import ProductCensus
 
@@ -271,7 +280,7 @@ class SumSearch:
         members = sorted(now.model)
         columns = [self.census.column(f, now.constants) for f in members]
         promising: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
-        ways = self._ways(len(members))
+        ways = [out for out in ways_out(len(members), MOST_OUT) if len(members) - len(out) < MOST_TERMS]
         each = COLUMNS // (2 * len(ways))
         leading = []
         inner = [self._inner(column) for column in columns]
@@ -289,17 +298,10 @@ class SumSearch:
         at = np.unique(np.concatenate([*leading, _largest(drawn, COLUMNS // 2)]))
         at = at[np.isfinite(self.weight[at])]
         rows = self._own(self._columns(at))
-        gram, along = cross(rows, rows), rows @ self.y
         there = self._own(np.array(columns)) if columns else np.zeros((0, len(self.y)))
-        for out, paid in zip(ways, price, strict=True):
-            if len(members) - len(out) + 2 > MOST_TERMS:
-                continue
-            rest = [i for i in range(len(members)) if i not in out]
-            shared = cross(basis_of(there[rest]), np.vstack([rows, self.y])) if rest else np.zeros((0, len(rows) + 1))
-            own = gram - np.einsum("ki,kj->ij", shared[:, :-1], shared[:, :-1])
-            target, left = along - shared[:, -1] @ shared[:, :-1], 1.0 - float(np.sum(shared[:, -1] ** 2))
-            value, partner = np.empty(len(at)), np.empty(len(at), np.int64)
-            best_pairs(own, target, left, self.weight[at], 0.5 * len(self.y), OWN, value, partner)
+        fits = [(out, paid) for out, paid in zip(ways, price, strict=True) if len(members) - len(out) + 2 <= MOST_TERMS]
+        found = pairs_beside(rows, there, self.y, self.weight[at], [out for out, _ in fits], 0.5 * len(self.y))
+        for (out, paid), (value, partner) in zip(fits, found, strict=True):
             good = [i for i in np.argsort(-value, kind="stable")[: 2 * FITTED] if partner[i] >= 0]
             promising += [(float(value[i]) + paid, out, (int(at[i]), int(at[partner[i]]))) for i in good]
         promising.sort(key=lambda of: -of[0])
@@ -321,12 +323,6 @@ class SumSearch:
             value[at] = -np.inf
             best = int(np.argmax(value))
             yield float(value[best] + self.weight[at]), (int(at), best)
-
-    @staticmethod
-    def _ways(members: int) -> list[tuple[int, ...]]:
-        """Members that make way."""
-        few = range(min(MOST_OUT, members) + 1)
-        return [out for k in few for out in itertools.combinations(range(members), k) if members - k < MOST_TERMS]
 
     def _values(self, columns: Sequence[np.ndarray], inner: Sequence[np.ndarray]) -> np.ndarray:
         """About the log posterior with each product beside some columns, less the price of these."""

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from modejump.core.threads import one_blas_thread
 from modejump.features.expression import Expression
 from modejump.kernels.evaluate import RESID_FLOOR
 from modejump.likelihoods import resolve_family
@@ -130,7 +131,8 @@ def settle_noise(problem: Any, plan: Plan, context: Context) -> tuple[Any, Plan]
             compile_search(problem)
         begun = time.perf_counter()
         sample = _sample_of(problem)
-        noise, judge = _found(problem, sample, plan, context)
+        with one_blas_thread():
+            noise, judge = _found(problem, sample, plan, context)
         settled = _settled(problem, noise, judge, context)
         share_census(sample, settled)
         spent = time.perf_counter() - begun

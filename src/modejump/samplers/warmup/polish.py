@@ -9,18 +9,24 @@ seconds has time for them.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from modejump.kernels.census import best_pairs
 from modejump.problem.feature_problem import FeatureProblem
 from modejump.runtime.executors import Executor
 from modejump.samplers.chains.evolution_chain import EvolutionChain
 from modejump.samplers.chains.workspace import fitted_constants
-from modejump.samplers.warmup.census import OWN, Census, basis_of, can_count, census_of, cross, unit_without
+from modejump.samplers.warmup.census import (
+    Census,
+    basis_of,
+    can_count,
+    census_of,
+    pairs_beside,
+    unit_without,
+    ways_out,
+)
 from modejump.samplers.warmup.library import Collected, Model, best_models, log_importance, scored_by
 from modejump.samplers.warmup.rich_products import can_be_rich, try_products
 from modejump.samplers.warmup.search import Finished, rounds
@@ -152,19 +158,13 @@ def _exchanged(
     pool, rows = [f for f, good in zip(pool, defined, strict=True) if good], rows[defined]
     constant = basis_of(census.root[None])
     rows, y = unit_without(rows, census.root, constant), unit_without(census.y[None], census.root, constant)
-    gram, along = cross(rows, rows), cross(rows, y)[:, 0]
     weight = census.price[[f.complexity for f in pool]]
     inside = [i for i, f in enumerate(pool) if f in model]
+    ways = [out for out in ways_out(len(inside), MOST_OUT) if len(inside) - len(out) + 2 <= problem.size]
     tried: list[tuple[float, Model]] = []
-    for out in itertools.chain.from_iterable(itertools.combinations(inside, k) for k in range(MOST_OUT + 1)):
-        rest = [i for i in inside if i not in out]
-        if len(rest) + 2 > problem.size:
-            continue
-        shared = cross(basis_of(rows[rest]), np.vstack([rows, y])) if rest else np.zeros((0, len(rows) + 1))
-        own = gram - np.einsum("ki,kj->ij", shared[:, :-1], shared[:, :-1])
-        target, left = along - shared[:, -1] @ shared[:, :-1], 1.0 - float(np.sum(shared[:, -1] ** 2))
-        value, partner = np.empty(len(pool)), np.empty(len(pool), np.int64)
-        best_pairs(own, target, left, weight, 0.5 * problem.n, OWN, value, partner)
+    found = pairs_beside(rows, rows[inside], y[0], weight, ways, 0.5 * problem.n)
+    for out, (value, partner) in zip(ways, found, strict=True):
+        rest = np.delete(inside, out)
         kept = frozenset(pool[i] for i in rest)
         for i in np.argsort(-value, kind="stable")[:EVALUATED]:
             if partner[i] >= 0:

@@ -168,11 +168,26 @@ def reached_again(
     for model, value in refined.items():
         # A search has reached the model where it met it, whatever that was worth then.
         made = [replace(o, bests=np.append(o.bests[:-1], value)) if model in o.collected else o for o in made]
-    if sums:
-        last = made[-1].bests
-        reached = [refined.get(end.model, collected.get(end.model, -math.inf)) for end in sums]
-        made[-1] = replace(made[-1], bests=np.append(last, np.maximum(reached, last.min())))
-    return made
+    reached = [refined.get(end.model, collected.get(end.model, -math.inf)) for end in sums]
+    return [*made[:-1], replace(made[-1], bests=np.append(made[-1].bests, reached))]
+
+
+def reached_by_all_rows(outcomes: Sequence[Finished], sampled: Collected, scored: Collected) -> list[Finished]:
+    """What searches of a sample of the rows reached, where models have been scored by all rows.
+
+    A sample hardly tells some models from others, and may prefer one that is worse by all rows. So a search has reached
+    the best model where it met one that is as good by the sample.
+
+    Parameters
+    ----------
+    outcomes : sequence of Finished
+        The chains of the search.
+    sampled, scored : dict
+        Models with their log posterior by the sample, and by all rows.
+    """
+    best = max(scored, key=lambda model: scored[model])
+    as_good = sampled.get(best, max(sampled.values()))
+    return [replace(o, bests=scored[best] + np.minimum(o.bests - as_good, 0.0)) for o in outcomes]
 
 
 def rescored(problem: FeatureProblem, collected: Collected) -> Collected:

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from modejump.core.threads import ThreadPool
-from modejump.data.rows import one_blas_thread
+from modejump.core.threads import ThreadPool, one_blas_thread
 from modejump.features.covariates.language import Screened
 from modejump.kernels.column_scores import score_columns
 from modejump.likelihoods.columns import fit_columns
