@@ -253,6 +253,19 @@ def _most_gained(share, cost, price, half):
     return gain, at
 
 
+@kernel
+def _columns_of_sum(left, right, first, second, one, y, terms, count):
+    """The intercept and the terms of a sum, with room for more; inner products of all products with these and y."""
+    columns, inner = np.empty((len(terms) + 1, len(y))), np.empty((len(terms) + 2, len(first)))
+    columns[0] = one
+    _inner_products(left, right, first, second, one, inner[0])
+    _inner_products(left, right, first, second, y, inner[len(terms) + 1])
+    for t in range(count):
+        _product(left, right, first, second, terms[t], columns[t + 1])
+        _inner_products(left, right, first, second, columns[t + 1], inner[t + 1])
+    return columns, inner
+
+
 @entry
 def choose_together(left, right, first, second, cost, whole, weight, one, y, part, most_out, terms, count):
     """Exchange terms of a sum, up to some of them for another product, as long as that makes the sum better.
@@ -285,17 +298,10 @@ def choose_together(left, right, first, second, cost, whole, weight, one, y, par
     value, count : float64, int64
         About the log posterior of the sum, and how many terms it has.
     """
-    n, half, room = len(y), 0.5 * len(y), len(terms)
-    columns, inner = np.empty((room + 1, n)), np.empty((room + 2, len(first)))
-    basis, r, along = np.empty((room + 1, n)), np.zeros((room + 1, room + 1)), np.empty(room + 1)
-    rest, share, there = np.empty((1, n)), np.empty(len(first)), np.zeros(room + 1, np.int64)
-    columns[0] = one
-    _inner_products(left, right, first, second, one, inner[0])
-    _inner_products(left, right, first, second, y, inner[room + 1])
-    for t in range(count):
-        _product(left, right, first, second, terms[t], columns[t + 1])
-        _inner_products(left, right, first, second, columns[t + 1], inner[t + 1])
-    there[0] = 0
+    half, room = 0.5 * len(y), len(terms)
+    columns, inner = _columns_of_sum(left, right, first, second, one, y, terms, count)
+    basis, r, along = np.empty(columns.shape), np.zeros((room + 1, room + 1)), np.empty(room + 1)
+    rest, share, there = np.empty((1, len(y))), np.empty(len(first)), np.zeros(room + 1, np.int64)
     _triangle(columns, there, 1, basis, r)
     rest[0] = y
     alone = _outside(rest, basis, 1, along)
@@ -362,16 +368,10 @@ def leading_products(left, right, first, second, cost, whole, weight, one, y, te
     chosen : int64[w, m]
         Receives the products, the best first, -1 where there are no more.
     """
-    n, half, count, most = len(y), 0.5 * len(y), len(terms), chosen.shape[1]
-    columns, inner = np.empty((count + 1, n)), np.empty((count + 2, len(first)))
-    basis, r, along = np.empty((count + 1, n)), np.zeros((count + 1, count + 1)), np.empty(count + 1)
-    rest, share, there = np.empty((1, n)), np.empty(len(first)), np.zeros(count + 1, np.int64)
-    columns[0] = one
-    _inner_products(left, right, first, second, one, inner[0])
-    _inner_products(left, right, first, second, y, inner[count + 1])
-    for t in range(count):
-        _product(left, right, first, second, terms[t], columns[t + 1])
-        _inner_products(left, right, first, second, columns[t + 1], inner[t + 1])
+    half, count, most = 0.5 * len(y), len(terms), chosen.shape[1]
+    columns, inner = _columns_of_sum(left, right, first, second, one, y, terms, count)
+    basis, r, along = np.empty(columns.shape), np.zeros((count + 1, count + 1)), np.empty(count + 1)
+    rest, share, there = np.empty((1, len(y))), np.empty(len(first)), np.zeros(count + 1, np.int64)
     gains = np.empty(most)
     for w in range(len(ways)):
         chosen[w], gains[:] = -1, -np.inf

@@ -73,7 +73,8 @@ def verdict(posterior: Posterior) -> Verdict:
 
         ``search`` is about models that nobody met: "complete" after enumeration. Among features it is "well searched"
         where at least four independent searches, and a tenth of them, met the best model of the run, which has a
-        feature, and models that no chain visited hold at most 0.05 of the posterior; among given terms, where at least
+        feature (or, where a sample of the rows was searched, one as good by the sample), and models that no chain
+        visited hold at most 0.05 of the posterior; among given terms, where at least
         two chains, and half of them, visited the best model; otherwise "uncertain". A search among features that does
         not sample has no frequencies, so that its level is "good" where it is well searched, and "doubtful" otherwise.
     """
