@@ -290,11 +290,11 @@ def factors_of(language: Laws, x: np.ndarray, parts: Sequence[Part]) -> tuple[li
                 constant = None if node.kind == "product" else part.constant
                 first.append(Argument(node, raised(part.column, Fraction(e)), constant))
     first += ratios(language, x)
-    simple = monomials(language, x)
-    second = [m for m in simple if len(m.node.covariates) < 3][:MOST_SECOND]
+    found = monomials(language, x)
+    second = [m for m in found if len(m.node.covariates) < 3][:MOST_SECOND]
     # A function beside three covariates, as in q*v*B*sin(angle).
     if len(language.names) <= MOST_COVARIATES:
-        three = (m for m in simple if len(m.node.covariates) == 3)
+        three = (m for m in found if len(m.node.covariates) == 3)
         second += [m for m in three if all(abs(u.exponent or 1) == 1 for u in m.node.children)]
     return first, second
 

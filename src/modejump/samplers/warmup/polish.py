@@ -159,7 +159,7 @@ def _exchanged(
     constant = basis_of(census.root[None])
     rows, y = unit_without(rows, census.root, constant), unit_without(census.y[None], census.root, constant)
     weight = census.price[[f.complexity for f in pool]]
-    inside = [i for i, f in enumerate(pool) if f in model]
+    inside = np.flatnonzero([f in model for f in pool])
     ways = [out for out in ways_out(len(inside), MOST_OUT) if len(inside) - len(out) + 2 <= problem.size]
     tried: list[tuple[float, Model]] = []
     found = pairs_beside(rows, rows[inside], y[0], weight, ways, 0.5 * problem.n)
