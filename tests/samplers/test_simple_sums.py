@@ -150,3 +150,18 @@ def test_imitators_give_way_to_two_terms_at_once(monkeypatch: pytest.MonkeyPatch
     with_pairs = hits()
     monkeypatch.setattr(SimpleSums, "_with_a_pair", lambda self, value, terms: terms)
     assert with_pairs > hits()
+
+
+def test_columns_too_large_for_any_product() -> None:
+    rng = np.random.default_rng(1)
+    census = ProductCensus(
+        problem_over(1e70 * rng.normal(size=(50, 2)), rng.normal(size=50), language_of(names=("a", "b")))
+    )
+    assert SimpleSums(census, rng).best() == []
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_models_of_few_terms(size: int) -> None:
+    language = language_of(size=size)
+    census = ProductCensus(problem_of(lambda a, b, k, d: a * b + k / d + d, language=language))
+    assert 0 < len(SimpleSums(census, np.random.default_rng(1)).best()) <= size

@@ -104,6 +104,8 @@ class SimpleSums:
             terms, masks, pool,
         )  # fmt: skip
         at = np.unique(pool[pool >= 0])
+        if not len(at):
+            return terms
         intercept, ones = census.root[None] / np.linalg.norm(census.root), np.ones(len(self.y))
         rows, there = (
             unit_without(self.left[self.first[some]] * census.right[self.second[some]], ones, intercept)
