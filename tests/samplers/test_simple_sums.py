@@ -154,9 +154,8 @@ def test_imitators_give_way_to_two_terms_at_once(monkeypatch: pytest.MonkeyPatch
 
 def test_columns_too_large_for_any_product() -> None:
     rng = np.random.default_rng(1)
-    census = ProductCensus(
-        problem_over(1e70 * rng.normal(size=(50, 2)), rng.normal(size=50), language_of(names=("a", "b")))
-    )
+    language = language_of(("square",), ("a", "b"), constants=False)
+    census = ProductCensus(problem_over(1e70 * rng.normal(size=(50, 2)), rng.normal(size=50), language))
     assert SimpleSums(census, rng).best() == []
 
 
