@@ -8,6 +8,7 @@ import feature_twin as twin
 import numpy as np
 import pytest
 
+import modejump
 from modejump.features.nonlinear.expression import Feature, evaluate
 from modejump.features.nonlinear.space import Space
 from modejump.kernels.evaluate import evaluate_member
@@ -135,3 +136,17 @@ def test_nothing_but_the_empty_model_is_a_result(planets) -> None:
     x, y = planets
     found, table = laws_from(problem_of(x, y), {frozenset(): 0.0}, {})
     assert found.features == () and len(table) == 1 and table.members(0) == []
+
+
+def test_a_law_that_other_rows_than_those_searched_do_not_have() -> None:
+    """All that a sample of the rows prefers may be undefined in others: the fit goes on with what is defined."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0.5, 3.0, (5000, 1))
+    y = 1.0 / x[:, 0] + 0.05 * rng.normal(size=5000)
+    x[rng.choice(5000, 3, replace=False)] = 0.0
+    budget = modejump.Budget(warmup=3000, steps=2000)
+    model = modejump.BGNLMRegressor(transforms=["inv"], chains=4, budget=budget, random_state=1, progress=False)
+    with pytest.warns(modejump.ModejumpWarning, match="met the best model"):
+        model.fit(x, y)
+    assert model.verdict_.search == "uncertain"
+    assert np.isfinite(model.predict(x)).all()

@@ -137,3 +137,6 @@ def test_a_search_of_a_sample_has_reached_what_is_best_by_all_rows() -> None:
     # Where the best of all rows was met later, the best of the sample counts.
     made = reached_by_all_rows(outcomes, {imitation: 10.1}, {law: 50.0, imitation: 20.0})
     np.testing.assert_allclose(made[0].bests, [49.9, 50.0, 43.9])
+    # Where all that the sample prefers is undefined in other rows, no search has reached more than the base model.
+    made = reached_by_all_rows(outcomes, {imitation: 10.1}, {})
+    assert made[0].bests.max() == 0.0

@@ -185,9 +185,10 @@ def reached_by_all_rows(outcomes: Sequence[Finished], sampled: Collected, scored
     sampled, scored : dict
         Models with their log posterior by the sample, and by all rows.
     """
-    best = max(scored, key=lambda model: scored[model])
-    as_good = sampled.get(best, max(sampled.values()))
-    return [replace(o, bests=scored[best] + np.minimum(o.bests - as_good, 0.0)) for o in outcomes]
+    # All good models of a sample may be undefined in other rows: then the base model is left, which is worth nothing.
+    best = max(scored, key=lambda model: scored[model], default=frozenset())
+    as_good = sampled.get(best, max(sampled.values(), default=0.0))
+    return [replace(o, bests=scored.get(best, 0.0) + np.minimum(o.bests - as_good, 0.0)) for o in outcomes]
 
 
 def rescored(problem: FeatureProblem, collected: Collected) -> Collected:
