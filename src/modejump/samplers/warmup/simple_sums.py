@@ -13,7 +13,7 @@ import numpy as np
 
 from modejump.features.expression import Expression
 from modejump.kernels.census import choose_together, leading_products
-from modejump.samplers.warmup.census import Census, basis_of, pairs_beside, unit_without, ways_out, without
+from modejump.samplers.warmup.census import Census, basis_of, pairs_beside, unit_without, ways_out
 
 # Complexities of the products, at most, of which so many are tried, and how many products there may be; terms of a
 # model, and those that make way for others, at most.
@@ -54,10 +54,12 @@ class SimpleSums:
         self.left = census.left[self.chosen] * census.root
         # A term costs its coefficient, too: half the logarithm of the observations at least.
         self.price = census.price - 0.5 * math.log(len(self.y))
+        self.intercept = basis_of(census.root[None])
+        self.own_y = unit_without(census.y[None], census.root, self.intercept)[0]
 
     def best(self) -> list[Expression]:
         """The terms of the best sum."""
-        if not without(self.y[None], basis_of(self.census.root[None])).any():
+        if not self.own_y.any():
             return []
         every = np.arange(len(self.order))
         ends = np.searchsorted(self.cost, self.rng.choice(SIMPLE, ATTEMPTS, replace=False), side="right")
@@ -106,14 +108,13 @@ class SimpleSums:
         at = np.unique(pool[pool >= 0])
         if not len(at):
             return terms
-        intercept, ones = census.root[None] / np.linalg.norm(census.root), np.ones(len(self.y))
+        ones = np.ones(len(self.y))
         rows, there = (
-            unit_without(self.left[self.first[some]] * census.right[self.second[some]], ones, intercept)
+            unit_without(self.left[self.first[some]] * census.right[self.second[some]], ones, self.intercept)
             for some in (at, terms)
         )
-        y = unit_without(self.y[None], ones, intercept)[0]
         weight, best = self.price[self.cost[at]], terms
-        found = pairs_beside(rows, there, y, weight, ways, 0.5 * len(y))
+        found = pairs_beside(rows, there, self.own_y, weight, ways, 0.5 * len(self.y))
         for out, (values, partner) in zip(ways, found, strict=True):
             rest = np.delete(terms, out)
             i = int(np.argmax(values))
